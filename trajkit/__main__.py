@@ -1,0 +1,5 @@
+"""`python -m trajkit`."""
+
+from trajkit.cli import main
+
+main()

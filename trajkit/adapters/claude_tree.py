@@ -1,0 +1,217 @@
+"""The lines of a Claude Code session file as trees: which of them belong to one conversation.
+
+Used by the `claude-code` adapter, whose docstring says what the format is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trajkit.adapters.messages import content_text
+
+_SPEAKS = ("user", "assistant")
+
+
+@dataclass(slots=True)
+class Line:
+    """One line that can stand in a tree."""
+
+    number: int
+    """Its place among the lines of the file."""
+    raw: dict[str, Any]
+    """The line as logged."""
+    id: str
+    """Its uuid, or a name made from its number."""
+    parent: str | None
+    """The line it goes on from; always an earlier one of the file."""
+    side_chain: bool
+    """Whether a sub-agent wrote it."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message of a line that speaks, else an empty object."""
+        return self.raw["message"] if speaks(self.raw) else {}
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The content blocks of the message; plain text is one block."""
+        content = self.message.get("content")
+        parts = [content] if isinstance(content, str) else content or []
+        return [
+            {"type": "text", "text": part} if isinstance(part, str) else part
+            for part in parts
+            if isinstance(part, str | dict)
+        ]
+
+    @property
+    def reply_id(self) -> str | None:
+        """The id that all lines of one reply of the model share."""
+        return text_of(self.message.get("id")) if self.raw.get("type") == "assistant" else None
+
+
+@dataclass(slots=True)
+class SessionFile:
+    """A session file taken apart."""
+
+    lines: list[Line] = field(default_factory=list)
+    """Lines that stand in a tree, in file order."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Other lines by type, and what had to be mended in the links."""
+    summaries: dict[str, str] = field(default_factory=dict)
+    """Titles of conversations by the uuid of their last line."""
+
+
+def text_of(value: Any) -> str | None:
+    """Return a value that is text and not empty, else null."""
+    return value if isinstance(value, str) and value else None
+
+
+def speaks(line: dict[str, Any]) -> bool:
+    """Return whether a line holds a message of a person, the agent or a tool."""
+    message = line.get("message")
+    return (
+        line.get("type") in _SPEAKS
+        and isinstance(message, dict)
+        and message.get("role") == line["type"]
+        and isinstance(message.get("content"), str | list)
+    )
+
+
+def read(value: Any) -> SessionFile:
+    """Return the lines of a file with their links mended.
+
+    A line without a parent in a file that has such links begins a tree. A parent that is missing
+    or comes later is replaced by the line before, of the same chain.
+    """
+    file = SessionFile()
+    raws = list(_flat(value if isinstance(value, list) else [value]))
+    ids = {raw["uuid"] for raw in raws if isinstance(raw.get("uuid"), str)}
+    linked = any(isinstance(raw.get("parentUuid"), str) for raw in raws)
+    before: dict[tuple[Any, ...], str] = {}
+    seen: set[str] = set()
+    for number, raw in enumerate(raws):
+        kind = str(raw.get("type"))
+        id_ = text_of(raw.get("uuid"))
+        if kind == "summary" and isinstance(raw.get("leafUuid"), str):
+            file.summaries[raw["leafUuid"]] = content_text(raw.get("summary"))[0] or ""
+        if not speaks(raw):
+            file.counts[kind] += 1
+            if id_ is None:
+                continue
+        id_ = id_ or f"line {number}"
+        if id_ in seen:
+            file.counts["repeated_uuid"] += 1
+            continue
+        side = raw.get("isSidechain") is True
+        chain: tuple[Any, ...] = (side, text_of(raw.get("agentId")))
+        if not linked:
+            chain = (*chain, text_of(raw.get("sessionId")))
+        parent = text_of(raw.get("parentUuid")) or text_of(raw.get("logicalParentUuid"))
+        is_boundary = raw.get("subtype") == "compact_boundary"
+        if not linked or (is_boundary and parent is None):
+            parent = before.get(chain)
+        elif parent is not None and parent not in seen:
+            file.counts["later_parent" if parent in ids else "missing_parent"] += 1
+            parent = before.get(chain)
+        seen.add(id_)
+        before[chain] = id_
+        file.lines.append(Line(number, raw, id_, parent, side))
+    return file
+
+
+def _flat(values: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for value in values:
+        if not isinstance(value, dict):
+            yield {}
+        elif isinstance(value.get("loglines"), list):
+            yield from (line if isinstance(line, dict) else {} for line in value["loglines"])
+        else:
+            yield value
+
+
+def _roots(lines: Sequence[Line]) -> dict[str, str]:
+    """Return the root of every line; a parent of another chain ends the way."""
+    roots: dict[str, str] = {}
+    for line in lines:
+        roots[line.id] = roots.get(line.parent or "", line.id)
+    return roots
+
+
+def by_session(lines: list[Line]) -> dict[str | None, list[Line]]:
+    """Return whole trees by the session of their last message: two sessions may share a file."""
+    roots = _roots(lines)
+    session_of = {
+        roots[line.id]: text_of(line.raw.get("sessionId")) for line in lines if line.message
+    }
+    groups: dict[str | None, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(session_of.get(roots[line.id]), []).append(line)
+    return groups
+
+
+def by_agent(lines: list[Line]) -> dict[str, list[Line]]:
+    """Return side chains by their agent, or by their root where no agent is named."""
+    roots = _roots(lines)
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        agent = text_of(line.raw.get("agentId")) or roots[line.id]
+        groups.setdefault(agent, []).append(line)
+    return groups
+
+
+def ways(lines: list[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
+    """Give each way through a tree with the lines that an earlier way already had.
+
+    The first way leads to the last message of the file: the live one. Lines are in file order.
+    """
+    tree = _Tree(lines)
+    taken: set[str] = set()
+    for leaf in reversed([line for line in lines if line.message]):
+        if leaf.id in taken:
+            continue
+        way = tree.way_to(leaf)
+        shared = [line for line in way if line.id in taken]
+        taken |= {line.id for line in way}
+        yield way, shared
+
+
+class _Tree:
+    """Lines by what leads to them: their id, their reply, the calls they answer."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.by_id = {line.id: line for line in lines}
+        self.by_reply: dict[str, list[Line]] = {}
+        self.by_call: dict[str, list[Line]] = {}
+        for line in lines:
+            if line.reply_id is not None:
+                self.by_reply.setdefault(line.reply_id, []).append(line)
+            for call in _answers(line):
+                self.by_call.setdefault(call, []).append(line)
+
+    def way_to(self, leaf: Line) -> list[Line]:
+        """Return the lines from the root to a leaf, whole replies and their answers included."""
+        chosen: dict[str, Line] = {}
+        line: Line | None = leaf
+        while line is not None:
+            chosen[line.id] = line
+            for part in self.by_reply.get(line.reply_id or "", ()):
+                chosen[part.id] = part
+            line = self.by_id.get(line.parent or "")
+        agent = [line for line in chosen.values() if line.raw.get("type") == "assistant"]
+        calls = {text_of(block.get("id")) for line in agent for block in line.blocks} - {None}
+        for call in calls:
+            for line in self.by_call.get(call or "", ()):
+                if _answers(line) <= calls:
+                    chosen[line.id] = line
+        return sorted(chosen.values(), key=lambda line: line.number)
+
+
+def _answers(line: Line) -> set[str]:
+    """Return the ids of the calls whose results a line holds."""
+    if line.raw.get("type") != "user":
+        return set()
+    results = [block for block in line.blocks if block.get("type") == "tool_result"]
+    return {id_ for block in results if (id_ := text_of(block.get("tool_use_id"))) is not None}

@@ -1,0 +1,1 @@
+"""Builders: training rows from a store of transitions."""

@@ -1,0 +1,57 @@
+"""`trajkit ingest`."""
+
+from __future__ import annotations
+
+import click
+
+from trajkit.cli import options
+
+
+@click.command("ingest")
+@click.argument("paths", nargs=-1, required=True)
+@options.output
+@click.option("--format", "format_", default="auto", show_default=True, help="Adapter, or auto.")
+@click.option("--domain", help="Domain of every episode (default: told from its content).")
+@click.option("--source", help="Name of the corpus (default: name of the given root).")
+@click.option("--license", "license_", help="Licence of the source, kept with each episode.")
+@click.option("--strict", is_flag=True, help="Exit 1 when anything was rejected.")
+@options.workers
+@options.quiet
+def command(
+    paths: tuple[str, ...],
+    out: str,
+    overwrite: bool,
+    format_: str,
+    domain: str | None,
+    source: str | None,
+    license_: str | None,
+    strict: bool,
+    workers: int,
+    quiet: bool,
+    human: bool | None,
+) -> None:
+    """Read raw agent logs of any known format into a store.
+
+    PATHS are files, folders, or - for standard input; .gz and .zst are read as they are. What
+    cannot be read goes to rejects.parquet with file, line and reason.
+
+    \b
+    Example:
+      trajkit ingest ~/logs more.jsonl.zst -o build/raw --source my-agents
+    """
+    from trajkit.ingest import Options, ingest
+
+    report = ingest(
+        paths,
+        out,
+        options=Options(format=format_, domain=domain, source=source, license=license_),
+        workers=workers,
+        overwrite=overwrite,
+        quiet=quiet,
+    )
+    options.print_report(report, human)
+    if strict and report.dropped:
+        raise click.ClickException(
+            f"--strict: {sum(report.dropped.values())} records were rejected\n"
+            f'Hint: trajkit sql {out} "select reason, origin_path, message from rejects"'
+        )

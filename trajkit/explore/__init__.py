@@ -1,0 +1,1 @@
+"""Look at a store: SQL over its tables, and episodes as text."""

@@ -1,0 +1,233 @@
+"""Cut episodes into transitions: pointers and statistics, never copies of history.
+
+Source of the statistics and categories: Qwen-AgentWorld report, section 3.2, table 3. The report
+gives no precedence, no number for "short" and no rule for empty sides; ours are stated below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trajkit.errors import TrajkitError, alternatives
+from trajkit.progress import Progress
+from trajkit.report import Report, under
+from trajkit.store import Store, inputs_of, iterate_parts, open_writer
+
+KEEP_RATIOS: dict[str, float] = {
+    "retrieval": 1.0,
+    "expansion": 1.0,
+    "action": 1.0,
+    "transform": 0.5,
+    "boilerplate": 0.1,
+    "echo": 0.05,
+    "other": 1.0,
+}
+"""Share of turns of each category that stay in the loss; the report's values."""
+SHORT_CHARS = 200
+"""Our number for the report's "short" observation."""
+
+
+def transitions(
+    store: str | Path,
+    out: str | Path,
+    *,
+    keep_ratios: Mapping[str, float] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Report:
+    """Return the report of adding the table `transitions` to a store.
+
+    One row for each step. `target` is false for steps that can teach nothing (the reason stands in
+    `skip_reason`); `loss` is drawn for each target by its category's keep ratio, from the content
+    and the seed, so neither order nor workers change it. Holds one part at a time.
+
+    Raises TrajkitError for an unknown category or a ratio outside [0, 1].
+    """
+    ratios = _ratios(keep_ratios or {})
+    source = Store(store).require("trajectories", "steps")
+    report = Report("transitions", out)
+    writer = open_writer(
+        out,
+        kind="store",
+        stage="transitions",
+        options={"keep_ratios": ratios, "seed": seed},
+        inputs=inputs_of(source),
+        overwrite=overwrite,
+    )
+    parts = source.parts()
+    with Progress("transitions", len(parts), "parts", quiet=quiet) as progress:
+        for part in iterate_parts(source, writer):
+            rows = _rows(source, part, ratios, seed)
+            writer.write("transitions", part, rows)
+            writer.link(source, "trajectories", part)
+            writer.link(source, "steps", part)
+            writer.mark(part, _counts(rows))
+            progress.advance()
+        writer.link(source, "duplicates")
+    counts = writer.counts
+    report.read = report.kept = report.written = counts["read"]
+    report.extra["targets"] = counts["targets"]
+    report.extra["in_loss"] = counts["loss"]
+    report.extra["category"] = under(counts, "category")
+    report.extra["context_only"] = under(counts, "context_only")
+    return report.finish(writer)
+
+
+def _ratios(given: Mapping[str, float]) -> dict[str, float]:
+    for name, ratio in given.items():
+        if name not in KEEP_RATIOS:
+            raise TrajkitError(
+                "--keep", f"no category {name!r}", f"one of {alternatives(KEEP_RATIOS)}"
+            )
+        if not 0 <= ratio <= 1:
+            raise TrajkitError("--keep", f"{ratio} is outside [0, 1]", f"as in --keep {name}=0.5")
+    return KEEP_RATIOS | dict(given)
+
+
+def _counts(rows: pl.DataFrame) -> dict[str, int]:
+    counts = {
+        "read": rows.height,
+        "targets": int(rows["target"].sum()),
+        "loss": int(rows["loss"].sum()),
+    }
+    for name, column in (("category", "category"), ("context_only", "skip_reason")):
+        for value, n in rows[column].drop_nulls().value_counts().iter_rows():
+            counts[f"{name}.{value}"] = n
+    return counts
+
+
+def overlap_statistics(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with overlap, novelty, jaccard and length ratio of action and observation.
+
+    Words are lower-cased, de-duplicated runs of letters and digits. An empty side gives zero for
+    every share that would divide by it. `length_ratio` divides by at least one character.
+
+    >>> frame = pl.DataFrame({"action": ['think("go north")'], "observation": ['{"thought": 1}']})
+    >>> overlap_statistics(frame)["overlap"].to_list()
+    [0.0]
+    """
+
+    def words(column: str) -> pl.Expr:
+        text = pl.col(column).fill_null("").str.to_lowercase()
+        return text.str.extract_all(r"[\p{L}\p{N}]+").list.unique()
+
+    def share(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+        return pl.when(whole > 0).then(part / whole).otherwise(0.0)
+
+    n_common = pl.col("_in_action").list.set_intersection(pl.col("_in_answer")).list.len()
+    n_action, n_answer = pl.col("_in_action").list.len(), pl.col("_in_answer").list.len()
+    n_action_chars = pl.col("action").str.len_chars().cast(pl.Int64)
+    n_observation_chars = pl.col("observation").fill_null("").str.len_chars().cast(pl.Int64)
+    return (
+        steps.with_columns(_in_action=words("action"), _in_answer=words("observation"))
+        .with_columns(
+            n_action_chars=n_action_chars,
+            n_observation_chars=n_observation_chars,
+            overlap=share(n_common, n_action),
+            novelty=share(n_answer - n_common, n_answer),
+            jaccard=share(n_common, n_action + n_answer - n_common),
+            length_ratio=n_observation_chars / n_action_chars.clip(lower_bound=1),
+        )
+        .drop("_in_action", "_in_answer")
+    )
+
+
+def category() -> pl.Expr:
+    """Return the category of a turn from its statistics; the first signature that fits wins.
+
+    The signatures overlap, so the most specific is asked first: echo lies inside boilerplate, and
+    boilerplate before transform keeps the lower ratio where both fit. An empty observation is
+    `other`: silence is an answer, and no words say it is a low one.
+    """
+    overlap, novelty, ratio = pl.col("overlap"), pl.col("novelty"), pl.col("length_ratio")
+    short = pl.col("n_observation_chars") <= SHORT_CHARS
+    return (
+        pl.when(pl.col("n_observation_chars") == 0)
+        .then(pl.lit("other"))
+        .when((overlap >= 0.7) & (novelty < 0.3))
+        .then(pl.lit("echo"))
+        .when((overlap >= 0.5) & (novelty < 0.5))
+        .then(pl.lit("boilerplate"))
+        .when((novelty < 0.5) & (ratio < 1))
+        .then(pl.lit("transform"))
+        .when((overlap >= 0.5) & (novelty >= 0.5) & (ratio > 1.5))
+        .then(pl.lit("expansion"))
+        .when((novelty >= 0.6) & (ratio > 1))
+        .then(pl.lit("retrieval"))
+        .when((novelty >= 0.5) & ((ratio <= 1) | short))
+        .then(pl.lit("action"))
+        .otherwise(pl.lit("other"))
+    )
+
+
+def _rows(source: Store, part: str, ratios: Mapping[str, float], seed: int) -> pl.DataFrame:
+    episodes = source.read("trajectories", part)
+    steps = source.read("steps", part).join(
+        episodes.select("trajectory_id", "content_hash", split_group=_split_groups(episodes)),
+        on="trajectory_id",
+        maintain_order="left",
+    )
+    last = pl.col("step_index") == pl.col("step_index").max().over("trajectory_id")
+    skip = pl.coalesce(
+        pl.col("skip_reason"),
+        pl.when(pl.col("observation_source") != "environment").then(
+            pl.concat_str(pl.col("observation_source"), pl.lit("_reply"))
+        ),
+        pl.when(pl.col("observation").is_null()).then(
+            pl.when(last)
+            .then(pl.lit("final_without_reply"))
+            .otherwise(pl.lit("missing_observation"))
+        ),
+        pl.when(pl.col("action_kind") == "none").then(pl.lit("empty_action")),
+    )
+    rows = (
+        overlap_statistics(steps)
+        .with_columns(category=category(), skip_reason=skip)
+        .with_columns(target=pl.col("skip_reason").is_null())
+    )
+    draw = uniform_draws(rows["content_hash"], rows["step_index"], seed)
+    ratio = rows["category"].replace_strict(ratios, return_dtype=pl.Float64).to_numpy()
+    return rows.with_columns(loss=pl.Series(draw < ratio) & pl.col("target"))
+
+
+def uniform_draws(hashes: pl.Series, indices: pl.Series, seed: int) -> npt.NDArray[np.float64]:
+    """Return numbers in [0, 1) that depend on content hash, step index and seed alone."""
+    word = hashes.str.slice(0, 16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy()
+    with np.errstate(over="ignore"):
+        x = word + (indices.to_numpy().astype(np.uint64) + np.uint64(seed)) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
+        # The finaliser of splitmix64 (Steele, Lea, Flood 2014) spreads every input bit.
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    draws: npt.NDArray[np.float64] = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return draws
+
+
+def _split_groups(episodes: pl.DataFrame) -> pl.Series:
+    """Return the group of each episode: its task, else itself; a sub-agent goes with its parent."""
+    tasks = {
+        id_: " ".join(task.lower().split()) if task and task.strip() else id_
+        for id_, task in episodes.select("trajectory_id", "task").iter_rows()
+    }
+    parents = dict(episodes.select("trajectory_id", "parent_id").iter_rows())
+
+    def root(id_: str) -> str:
+        seen = set()
+        while (parent := parents.get(id_)) and parent in tasks and parent not in seen:
+            seen.add(id_)
+            id_ = parent
+        return id_
+
+    return pl.Series(
+        [sha256(tasks[root(id_)].encode()).hexdigest()[:16] for id_ in episodes["trajectory_id"]],
+        dtype=pl.String,
+    )

@@ -1,0 +1,18 @@
+"""World models: what predicts the next observation, behind one small interface.
+
+`open_world_model` takes a SPEC and gives one of four backends; `CachedWorldModel` keeps what any
+of them said. Importing this package loads neither vLLM nor a client.
+"""
+
+from trajkit.worldmodel.cache import CachedWorldModel
+from trajkit.worldmodel.protocol import Completion, Request, Sampling, WorldModel
+from trajkit.worldmodel.spec import open_world_model
+
+__all__ = [
+    "CachedWorldModel",
+    "Completion",
+    "Request",
+    "Sampling",
+    "WorldModel",
+    "open_world_model",
+]
