@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from embedded_fixture import embedded_cache, embedded_world_model
 from hypothesis import settings
 
 from trajkit.dedup import dedup
@@ -15,6 +16,8 @@ from trajkit.transitions import transitions
 # Timings on a shared machine say nothing, and a failure must come back on the next run.
 settings.register_profile("trajkit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("trajkit")
+
+__all__ = ["embedded_cache", "embedded_world_model"]
 
 ROOT = Path(__file__).parent.parent
 LOGS = ROOT / "examples" / "logs"

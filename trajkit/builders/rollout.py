@@ -22,8 +22,8 @@ THINK_FIRST = (
 )
 MIN_RATIONALE_CHARS = 20
 LAID_OUT = (
-    r"<think>\n[^<>]{20,400}\n</think>\n\n"
-    rf"{ANSWER_OPEN}\n[^<>]{{0,600}}\n{ANSWER_CLOSE}"
+    r"<think>\n[^<>]{20,300}\n</think>\n\n"
+    rf"{ANSWER_OPEN}\n[^<>]{{0,400}}\n{ANSWER_CLOSE}"
 )
 """Shape forced on a model too weak to keep it by itself (`embedded`)."""
 

@@ -125,7 +125,10 @@ def action_turn(
             parts.append(f"**Task Instruction:**\n{task}")
         if initial_state:
             parts.append(f"{domain.state_mark}\n{initial_state}")
-    parts.append(f"**Action:**\n{fenced(action, domain.fence)}")
+    # Logs of one domain mix tool calls and bare commands; a command is no JSON.
+    is_json = action.lstrip()[:1] in ("{", "[")
+    language = "" if domain.fence == "json" and not is_json else domain.fence
+    parts.append(f"**Action:**\n{fenced(action, language)}")
     return "\n\n".join(parts)
 
 

@@ -8,11 +8,11 @@ weak: its answers show that a flow works, not how well a world model predicts.
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from trajkit.errors import TrajkitError
 from trajkit.worldmodel.protocol import Completion, Request
 from trajkit.worldmodel.reasoning import one_line
-from trajkit.worldmodel.vllm import INSTALL, VLLMWorldModel, hushed
+from trajkit.worldmodel.vllm import INSTALL, VLLMWorldModel, engine_surroundings
 
 MODEL = "SmolLM2-135M-Instruct"
 NAME = f"embedded:{MODEL}"
@@ -57,11 +57,7 @@ class EmbeddedWorldModel:
                 batch_size=self._batch_size,
                 max_model_len=self._max_model_len,
                 in_process=True,
-                engine_options={
-                    "dtype": "bfloat16",
-                    "enforce_eager": True,
-                    "kv_cache_memory_bytes": KV_CACHE_BYTES,
-                },
+                engine_options={"dtype": "bfloat16", "kv_cache_memory_bytes": KV_CACHE_BYTES},
             )
         yield from self._inner.generate(requests)
 
@@ -92,15 +88,12 @@ def model_folder() -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent / f"{MODEL}.lock"):
         if not folder.is_dir():
-            # Whoever holds the lock is alone: an unfinished folder is of a killed process.
-            for leftover in folder.parent.glob(f"{MODEL}.unfinished-*"):
-                shutil.rmtree(leftover)
-            unfinished = Path(tempfile.mkdtemp(prefix=f"{MODEL}.unfinished-", dir=folder.parent))
-            try:
-                _unpack(gguf, unfinished)
-                unfinished.rename(folder)
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
+            # Whoever holds the lock is alone: what lies here unfinished is of a killed process.
+            unfinished = folder.parent / f"{MODEL}.unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            _unpack(gguf, unfinished)
+            unfinished.rename(folder)
     return folder
 
 
@@ -118,31 +111,24 @@ def _shipped() -> tuple[Path, str]:
 
 def _unpack(gguf: Path, folder: Path) -> None:
     """Write the model of a GGUF file as safetensors, with tokenizer and chat template."""
-    with hushed():
+    with engine_surroundings(), redirect_stderr(io.StringIO()):  # progress bars
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-            from transformers.utils import logging as untyped_logging
         except ImportError as error:
             raise TrajkitError(NAME, f"cannot be unpacked: {one_line(error)}", INSTALL) from error
-        logging: Any = untyped_logging
-        bars = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-        try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-            if not tokenizer.chat_template:
-                raise TrajkitError(NAME, f"{gguf.name} holds no chat template", INSTALL)
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                gguf.parent,
-                gguf_file=gguf.name,
-                dtype=torch.bfloat16,
-                quantization_config=GgufConfig(dequantize=True),
-            )
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-        finally:
-            if bars:
-                logging.enable_progress_bar()
+        tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        if not tokenizer.chat_template:
+            raise TrajkitError(NAME, f"{gguf.name} holds no chat template", INSTALL)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            gguf.parent,
+            gguf_file=gguf.name,
+            dtype=torch.bfloat16,
+            # Otherwise the weights stay packed, and no packed model can be saved.
+            quantization_config=GgufConfig(dequantize=True),
+        )
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 @contextmanager
