@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from trajkit.ingest import Options, ingest
+from trajkit.transitions import transitions
+
 
 def chat(
     turns: Sequence[tuple[str, dict[str, Any], str | None]],
@@ -39,3 +42,18 @@ def write_rows(path: Path, rows: Iterable[Any]) -> Path:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     return path
+
+
+def ingested(folder: Path, rows: Iterable[Any], domain: str = "mcp") -> Path:
+    """Return `folder/raw`, a store of these chat rows."""
+    path = write_rows(folder / "rows.jsonl", rows)
+    options = Options(domain=domain)
+    ingest((str(path),), folder / "raw", options=options, overwrite=True, quiet=True)
+    return folder / "raw"
+
+
+def cut(folder: Path, rows: Iterable[Any], domain: str = "mcp", **options: Any) -> Path:
+    """Return `folder/tr`, the same with its transitions."""
+    raw = ingested(folder, rows, domain)
+    transitions(raw, folder / "tr", overwrite=True, quiet=True, **options)
+    return folder / "tr"

@@ -1,4 +1,7 @@
-"""An OpenAI-compatible server on 127.0.0.1 whose replies are scripted by the last message."""
+"""An OpenAI-compatible server on 127.0.0.1 whose replies are scripted by the last message.
+
+And how tests put requests to a world model.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from trajkit.worldmodel import Completion, Request, Sampling, WorldModel
 
 
 @dataclass(frozen=True)
@@ -152,3 +157,19 @@ def _completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
         "choices": [choice],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
     }
+
+
+def ask(key: str, content: str | None = None, **sampling: float) -> Request:
+    messages = (
+        {"role": "system", "content": "You are a terminal."},
+        {"role": "user", "content": key if content is None else content},
+    )
+    return Request(key=key, messages=messages, sampling=Sampling(**sampling))  # type: ignore[arg-type]
+
+
+def by_key(model: WorldModel, *requests: Request) -> dict[str, Completion]:
+    """What became of each request; exactly one completion each."""
+    completions = list(model.generate(requests))
+    joined = {completion.key: completion for completion in completions}
+    assert len(joined) == len(completions) == len(requests)
+    return joined

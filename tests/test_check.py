@@ -8,16 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chats import chat, write_rows
+from chats import chat, cut, write_rows
 
 from trajkit.builders.examples import episodes
 from trajkit.builders.render import chat as chat_messages
 from trajkit.builders.render import render
 from trajkit.errors import TrajkitError
 from trajkit.fidelity.check import case, check
-from trajkit.ingest import Options, ingest
 from trajkit.store import Store
-from trajkit.transitions import transitions
 
 
 def predictions_of(store: Store, change: Any) -> list[dict[str, Any]]:
@@ -90,12 +88,7 @@ def test_neither_prompt_nor_case_holds_the_future_or_a_parallel_answer(tmp_path:
         {"id": "p", "type": "function", "function": {"name": "get", "arguments": "{}"}}
     )
     row["messages"].insert(4, {"role": "tool", "tool_call_id": "p", "content": "PARALLEL"})
-    write_rows(tmp_path / "rows.jsonl", [row])
-    ingest(
-        (str(tmp_path / "rows.jsonl"),), tmp_path / "raw", options=Options(domain="mcp"), quiet=True
-    )
-    transitions(tmp_path / "raw", tmp_path / "tr", quiet=True)
-    store = Store(tmp_path / "tr")
+    store = Store(cut(tmp_path, [row]))
     ((episode, steps),) = episodes(store, store.parts()[0])
     assert [step["turn"] for step in steps] == [0, 1, 1, 2, 3]
     rendered = render(episode, steps, "v0")

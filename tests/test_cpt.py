@@ -8,16 +8,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chats import chat, write_rows
+from chats import chat, cut
 
 from trajkit.builders import render
 from trajkit.builders.cpt import build_cpt
 from trajkit.builders.examples import episodes, split_of
 from trajkit.control_tokens import escape, unescape
 from trajkit.errors import TrajkitError
-from trajkit.ingest import Options, ingest
 from trajkit.store import Store
-from trajkit.transitions import KEEP_RATIOS, transitions
+from trajkit.transitions import KEEP_RATIOS
 
 ALL = dict.fromkeys(KEEP_RATIOS, 1.0)
 
@@ -29,14 +28,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def built(tmp_path: Path, rows: list[Any], domain: str = "mcp", **options: Any) -> Path:
-    write_rows(tmp_path / "rows.jsonl", rows)
-    ingest(
-        (str(tmp_path / "rows.jsonl"),),
-        tmp_path / "raw",
-        options=Options(domain=domain),
-        quiet=True,
-    )
-    transitions(tmp_path / "raw", tmp_path / "tr", keep_ratios=ALL, quiet=True)
+    cut(tmp_path, rows, domain, keep_ratios=ALL)
     build_cpt(tmp_path / "tr", tmp_path / "cpt", quiet=True, **options)
     return tmp_path / "cpt"
 
@@ -100,12 +92,9 @@ def test_control_tokens_of_a_log_are_broken_up_counted_and_can_be_restored(tmp_p
 
 
 def test_an_episode_without_any_loss_is_counted_not_written(tmp_path: Path) -> None:
-    write_rows(tmp_path / "rows.jsonl", [chat([("get", {}, "x"), ("get", {}, "y")])])
-    ingest(
-        (str(tmp_path / "rows.jsonl"),), tmp_path / "raw", options=Options(domain="mcp"), quiet=True
-    )
-    transitions(tmp_path / "raw", tmp_path / "tr", keep_ratios=dict.fromkeys(ALL, 0.0), quiet=True)
-    report = build_cpt(tmp_path / "tr", tmp_path / "cpt", quiet=True)
+    rows = [chat([("get", {}, "x"), ("get", {}, "y")])]
+    store = cut(tmp_path, rows, keep_ratios=dict.fromkeys(ALL, 0.0))
+    report = build_cpt(store, tmp_path / "cpt", quiet=True)
     assert report.dropped == {"no_loss": 1}
     assert rows_of(tmp_path / "cpt") == []
 
@@ -150,12 +139,7 @@ def test_json_lines_on_request_are_the_same_rows(transitions_store: Path, tmp_pa
 
 def test_a_step_nothing_answered_is_joined_to_the_next_action(tmp_path: Path) -> None:
     turns: list[Any] = [("get", {"n": 1}, None), ("get", {"n": 2}, "two"), ("get", {"n": 3}, "x")]
-    write_rows(tmp_path / "rows.jsonl", [chat(turns)])
-    ingest(
-        (str(tmp_path / "rows.jsonl"),), tmp_path / "raw", options=Options(domain="mcp"), quiet=True
-    )
-    transitions(tmp_path / "raw", tmp_path / "tr", keep_ratios=ALL, quiet=True)
-    store = Store(tmp_path / "tr")
+    store = Store(cut(tmp_path, [chat(turns)], keep_ratios=ALL))
     ((episode, steps),) = episodes(store, store.parts()[0])
     messages = render.chat(render.render(episode, steps, "v0"))
     assert [m["role"] for m in messages] == ["system", "user", "assistant", "user", "assistant"]

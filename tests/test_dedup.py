@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from chats import chat, write_rows
+from chats import chat, ingested
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trajkit.dedup import bands_and_rows, dedup, shingles
 from trajkit.errors import TrajkitError
-from trajkit.ingest import Options, ingest
 from trajkit.store import Store
 
 
@@ -36,14 +35,7 @@ def episode(text: list[str], **columns: Any) -> dict[str, Any]:
 
 
 def run(tmp_path: Path, rows: list[Any], **options: Any) -> Store:
-    write_rows(tmp_path / "rows.jsonl", rows)
-    ingest(
-        (str(tmp_path / "rows.jsonl"),),
-        tmp_path / "raw",
-        options=Options(domain="mcp"),
-        overwrite=True,
-        quiet=True,
-    )
+    ingested(tmp_path, rows)
     dedup(tmp_path / "raw", tmp_path / "out", overwrite=True, quiet=True, **options)
     return Store(tmp_path / "out")
 

@@ -22,7 +22,10 @@ max_tokens = 288
 """
 
 
-def test_the_demo_pipeline_runs_from_raw_logs_to_judged_rationales(tmp_path: Path) -> None:
+def test_the_demo_pipeline_runs_from_raw_logs_to_judged_rationales(
+    tmp_path: Path, embedded_cache: tuple[Path, list[str]]
+) -> None:
+    assert os.environ["TRAJKIT_CACHE"] == str(embedded_cache[0])
     flow = (ROOT / "pipelines" / "demo.toml").read_text(encoding="utf-8")
     head, rest = flow.split("# A model of 135M parameters", 1)
     small = tmp_path / "small.toml"

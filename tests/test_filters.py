@@ -7,10 +7,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from chats import chat, write_rows
+from chats import chat, ingested
 
 from trajkit.filters import TRAJECTORY_REASONS, filter_episodes, mark_steps
-from trajkit.ingest import Options, ingest
 from trajkit.store import Store
 from trajkit.tables import TABLES
 
@@ -19,10 +18,7 @@ OK = [("get", {"n": 1}, "one"), ("get", {"n": 2}, "two")]
 
 
 def filtered(tmp_path: Path, rows: list[Any], domain: str = "mcp") -> Store:
-    write_rows(tmp_path / "rows.jsonl", rows)
-    options = Options(domain=domain)
-    ingest((str(tmp_path / "rows.jsonl"),), tmp_path / "raw", options=options, quiet=True)
-    filter_episodes(tmp_path / "raw", tmp_path / "out", quiet=True)
+    filter_episodes(ingested(tmp_path, rows, domain), tmp_path / "out", quiet=True)
     return Store(tmp_path / "out")
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from chats import chat, write_rows
+from chats import chat, ingested
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trajkit.errors import TrajkitError
-from trajkit.ingest import Options, ingest
 from trajkit.store import Store
 from trajkit.transitions import (
     KEEP_RATIOS,
@@ -68,14 +67,7 @@ def test_statistics_are_shares_and_every_turn_has_a_category(
 
 
 def build(tmp_path: Path, rows: list[object], name: str = "out", **options: object) -> pl.DataFrame:
-    write_rows(tmp_path / "rows.jsonl", rows)
-    ingest(
-        (str(tmp_path / "rows.jsonl"),),
-        tmp_path / "raw",
-        options=Options(domain="mcp"),
-        overwrite=True,
-        quiet=True,
-    )
+    ingested(tmp_path, rows)
     transitions(tmp_path / "raw", tmp_path / name, overwrite=True, quiet=True, **options)  # type: ignore[arg-type]
     store = Store(tmp_path / name)
     return pl.concat(store.read("transitions", part) for part in store.parts())

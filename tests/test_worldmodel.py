@@ -1,10 +1,8 @@
-"""World models but for the engine: a loopback server, recordings, and the cache between."""
+"""World models but for the engine: a loopback server, thoughts, specifications."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,45 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_server import OpenAIServer, Reply
+from openai_server import OpenAIServer, Reply, ask, by_key
 
 from trajkit.errors import TrajkitError
 from trajkit.worldmodel import (
     CachedWorldModel,
-    Completion,
     Request,
-    Sampling,
     WorldModel,
     open_world_model,
 )
 from trajkit.worldmodel.http import HTTPWorldModel, PatternField
-from trajkit.worldmodel.protocol import FAILURES, LASTING_FAILURES
 from trajkit.worldmodel.reasoning import split_reasoning
-from trajkit.worldmodel.recording import request_hash
 from trajkit.worldmodel.vllm import engine_surroundings
 
 BUSY = Reply(status=429, retry_after="0")
 BROKEN = Reply(status=500, retry_after="0")
-
-
-def ask(key: str, content: str | None = None, **sampling: float) -> Request:
-    messages = (
-        {"role": "system", "content": "You are a terminal."},
-        {"role": "user", "content": key if content is None else content},
-    )
-    return Request(key=key, messages=messages, sampling=Sampling(**sampling))  # type: ignore[arg-type]
-
-
-def by_key(model: WorldModel, *requests: Request) -> dict[str, Completion]:
-    """What became of each request; exactly one completion each."""
-    completions = list(model.generate(requests))
-    joined = {completion.key: completion for completion in completions}
-    assert len(joined) == len(completions) == len(requests)
-    return joined
 
 
 @pytest.fixture
@@ -66,9 +43,6 @@ def client(server: OpenAIServer, opened: list[WorldModel], **options: object) ->
     model = HTTPWorldModel(server.url, server.model, **options)  # type: ignore[arg-type]
     opened.append(model)
     return model
-
-
-# A server
 
 
 def test_answers_are_joined_by_key_whatever_comes_back_first(opened: list[WorldModel]) -> None:
@@ -92,6 +66,14 @@ def test_a_busy_or_vanishing_server_is_tried_again(opened: list[WorldModel]) -> 
         got = by_key(client(server, opened), ask("busy"), ask("hangs up"))
         assert (got["busy"].text, server.n_calls["busy"]) == ("at last", 3)
         assert (got["hangs up"].text, server.n_calls["hangs up"]) == ("came back", 2)
+
+
+def test_a_server_that_says_when_to_come_back_is_heeded(opened: list[WorldModel]) -> None:
+    busy = Reply(status=429, retry_after="2")
+    with OpenAIServer({"busy": [busy, Reply(content="at last")]}) as server:
+        got = by_key(client(server, opened), ask("busy"))["busy"]
+    assert got.text == "at last"
+    assert got.seconds > 1.9, "without a word of the server the first wait is one second at most"
 
 
 def test_a_server_that_stays_broken_is_a_counted_failure(opened: list[WorldModel]) -> None:
@@ -218,10 +200,12 @@ def test_a_caller_who_stops_early_leaves_nothing_running(opened: list[WorldModel
     replies = {"slow": [Reply(delay_seconds=30)]}
     with OpenAIServer(replies) as server:
         model = client(server, opened)
+        started = time.monotonic()
         completions = model.generate([ask("slow"), ask("fast")])
         assert next(completions).key == "fast"
         completions.close()  # type: ignore[attr-defined]
         assert by_key(model, ask("next"))["next"].text == "echo next"
+        assert time.monotonic() - started < 20
 
 
 def test_the_key_of_a_server_comes_from_the_environment_and_is_never_told(
@@ -258,219 +242,6 @@ def test_a_model_that_is_not_served_is_said_with_those_that_are(opened: list[Wor
         with pytest.raises(TrajkitError) as caught:
             next(model.generate([ask("x")]))
     assert caught.value.hint == "it serves: my-model"
-
-
-# A recording
-
-
-def cached(server: OpenAIServer, path: Path, **options: object) -> CachedWorldModel:
-    model = HTTPWorldModel(server.url, server.model, **options)  # type: ignore[arg-type]
-    return CachedWorldModel(model, path)
-
-
-def test_a_second_run_asks_nothing_and_leaves_the_same_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    requests = [ask("a"), ask("b", "<think>x"), ask("c", "same", seed=1), ask("d", "same", seed=2)]
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        before = by_key(first, *requests)
-        first.close()
-        raw = path.read_bytes()
-        second = cached(server, path)
-        after = by_key(second, *reversed(requests))
-        second.close()
-    assert after == before
-    assert (first.n_generated, first.n_reused) == (4, 0)
-    assert (second.n_generated, second.n_reused) == (0, 4)
-    assert len(server.bodies) == 4
-    assert path.read_bytes() == raw
-
-
-def test_a_run_that_finds_every_answer_needs_no_server(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        before = by_key(first, ask("a"), ask("b"))
-        first.close()
-    second = cached(server, path)
-    assert by_key(second, ask("a"), ask("b")) == before
-    second.close()
-
-
-def test_a_changed_input_and_a_torn_line_cost_only_what_is_new(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        by_key(first, ask("0", "alpha"), ask("1", "beta"))
-        first.close()
-        with path.open("ab") as file:
-            file.write(b'{"model":"http:my-model","request":"00ff","occurrence":0,"te')
-        n_before = len(server.bodies)
-        second = cached(server, path)
-        texts = ["NEW", "alpha", "beta", "beta", "gamma"]
-        got = by_key(second, *(ask(str(n), text) for n, text in enumerate(texts)))
-        second.close()
-        assert sorted(server.prompts[n_before:]) == ["NEW", "beta", "gamma"]
-    assert [got[str(n)].text for n in range(5)] == [f"echo {text}" for text in texts]
-    lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
-    assert len(lines) == 5
-    assert len({(line["request"], line["occurrence"]) for line in lines}) == 5
-
-
-def test_other_sampling_or_another_pattern_is_another_request(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    same = ask("x")
-    others = [
-        replace(same, sampling=replace(same.sampling, **{name: value}))
-        for name, value in [("temperature", 0.1), ("top_p", 0.5), ("max_tokens", 7), ("seed", 3)]
-    ]
-    others += [
-        replace(same, answer_pattern="a+"),
-        replace(same, messages=same.messages[1:]),
-        replace(same, messages=({"role": "user", "content": "You are a terminal."},)),
-    ]
-    assert len({request_hash(request) for request in [same, *others]}) == 8
-    assert request_hash(same) == request_hash(replace(same, key="other"))
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        by_key(first, same)
-        first.close()
-        second = cached(server, path)
-        by_key(second, *(replace(r, key=str(n)) for n, r in enumerate([*others, same])))
-        second.close()
-    assert (second.n_generated, second.n_reused) == (7, 1)
-
-
-def test_only_answers_and_lasting_failures_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    limit = Reply(status=400, error="maximum context length is 4096")
-    replies = {"broken": [BROKEN, Reply(content="mended")], "long": [limit]}
-    with OpenAIServer(replies) as server:
-        first = cached(server, path, max_retries=0)
-        before = by_key(first, ask("broken"), ask("long"), ask("fine"))
-        first.close()
-        second = cached(server, path, max_retries=0)
-        after = by_key(second, ask("broken"), ask("long"), ask("fine"))
-        second.close()
-    assert before["broken"].failure == "call_failed"
-    assert after["broken"].text == "mended"
-    assert before["long"].failure == "prompt_too_long"
-    assert after["long"] == before["long"]
-    assert second.n_generated == 1
-    assert FAILURES.keys() > LASTING_FAILURES
-
-
-_RUN = """
-import sys
-from trajkit.worldmodel import CachedWorldModel, Request, Sampling, open_world_model
-from pathlib import Path
-model = CachedWorldModel(open_world_model(sys.argv[1], concurrency=1), Path(sys.argv[2]))
-requests = (
-    Request(key=str(n), messages=({"role": "user", "content": f"prompt {n}"},), sampling=Sampling())
-    for n in range(6)
-)
-for completion in model.generate(requests):
-    pass
-"""
-
-
-def test_what_a_killed_run_was_told_is_not_asked_again(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    replies = {f"prompt {n}": [Reply(content=f"answer {n}", delay_seconds=0.1)] for n in range(6)}
-    with OpenAIServer(replies) as server:
-        command = [sys.executable, "-c", _RUN, server.spec, str(path)]
-        run = subprocess.Popen(command)
-        deadline = time.monotonic() + 60
-        while not path.exists() or path.read_bytes().count(b"\n") < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-        n_kept = path.read_bytes().count(b"\n")
-        n_asked = len(server.bodies)
-        assert 3 <= n_kept <= n_asked < 6
-        subprocess.run(command, check=True, timeout=60)
-        assert len(server.bodies) == n_asked + (6 - n_kept)
-    texts = {orjson.loads(line)["text"] for line in path.read_bytes().splitlines()}
-    assert texts == {f"answer {n}" for n in range(6)}
-
-
-def test_recorded_answers_come_before_all_requests_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        by_key(first, ask("a"))
-        first.close()
-        endless = (ask("a") if n == 0 else ask(f"new {n}") for n in itertools.count())
-        second = cached(server, path, concurrency=2)
-        completions = second.generate(endless)
-        assert next(completions).key == "a"
-        assert len(server.bodies) == 1
-        assert next(completions).text
-        completions.close()  # type: ignore[attr-defined]
-        second.close()
-
-
-def test_two_new_requests_with_one_key_are_a_mistake_of_the_caller(tmp_path: Path) -> None:
-    with OpenAIServer() as server:
-        model = cached(server, tmp_path / "answers.jsonl", concurrency=8)
-        with pytest.raises(ValueError, match="two requests have the key 'a'"):
-            list(model.generate([ask("a", "one"), ask("a", "two")]))
-        model.close()
-
-
-def test_a_recording_is_written_by_one_run_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with OpenAIServer() as server:
-        first = cached(server, path)
-        with pytest.raises(TrajkitError, match="is being written by another process"):
-            cached(server, path)
-        first.close()
-        cached(server, path).close()
-
-
-@pytest.mark.parametrize("line", [b"not json", b"[1]", b'{"model": "m"}'])
-def test_a_file_that_is_no_recording_is_left_alone(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "answers.jsonl"
-    path.write_bytes(line + b"\n")
-    with OpenAIServer() as server, pytest.raises(TrajkitError) as caught:
-        cached(server, path)
-    assert caught.value.where == f"{path}:1"
-    with pytest.raises(TrajkitError):
-        open_world_model(f"replay:{path}")
-    assert path.read_bytes() == line + b"\n"
-
-
-def test_a_replay_gives_what_was_recorded_and_counts_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    replies = {"twice": [Reply(content="first"), Reply(content="second")]}
-    with OpenAIServer(replies) as server:
-        model = cached(server, path, concurrency=1)
-        before = by_key(model, ask("a"), ask("x", "twice"), ask("y", "twice"))
-        model.close()
-    replay = open_world_model(f"replay:{path}")
-    again = by_key(replay, ask("x", "twice"), ask("y", "twice"), ask("a"), ask("new"))
-    replay.close()
-    assert (replay.name, replay.engine) == ("http:my-model", "loopback-1")
-    assert again["new"].failure == "not_recorded"
-    assert {key: again[key] for key in before} == before
-    assert [again["x"].text, again["y"].text] == ["first", "second"]
-
-
-def test_a_recording_of_several_models_is_not_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with OpenAIServer() as server:
-        for name in ("my-model", "other-model"):
-            server.model = name
-            model = cached(server, path)
-            by_key(model, ask("a"))
-            model.close()
-            assert model.n_generated == 1, "one model's answer is not another's"
-    with pytest.raises(TrajkitError, match="several models: http:my-model, http:other-model"):
-        open_world_model(f"replay:{path}")
-
-
-# Specifications, thoughts, and the surroundings of an engine
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ section 3.3): its reasoning can hold nothing that only the answer could tell.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -77,12 +78,19 @@ class Rollout:
         ask = f"{last['content']}\n\n{THINK_FIRST}{ASK}"
         messages = (*history, {"role": "user", "content": ask})
         for number in range(self.n_rollouts):
+            key = f"{query.trajectory_id}:{query.step_index}:{number}"
             yield Request(
-                key=f"{query.trajectory_id}:{query.step_index}:{number}",
+                key=key,
                 messages=messages,
-                sampling=replace(self.sampling, seed=self.sampling.seed + number),
+                sampling=replace(self.sampling, seed=_seed(self.sampling.seed, key)),
                 answer_pattern=LAID_OUT if self.laid_out else None,
             )
+
+
+def _seed(seed: int, key: str) -> int:
+    """Return a seed of this rollout alone, so that no answer depends on what was asked before."""
+    digest = hashlib.sha256(f"{seed}:{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def answer(rollout: Rollout, queries: Sequence[Query]) -> list[Answered]:

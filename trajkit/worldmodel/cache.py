@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from trajkit.errors import TrajkitError
 from trajkit.worldmodel.protocol import LASTING_FAILURES, Completion, Request, WorldModel
-from trajkit.worldmodel.recording import decode, encode, line_at, read_lines, request_hash
+from trajkit.worldmodel.recording import Key, decode, encode, line_at, read_lines, request_hash
 
 _SYNC_EVERY = 64
 
@@ -39,14 +39,14 @@ class CachedWorldModel:
         self._inner = inner
         self._path = path
         self._met: Counter[bytes] = Counter()
-        self._offsets: dict[tuple[bytes, int], int] = {}
+        self._offsets: dict[Key, int] = {}
         self._unsynced = 0
         self._closed = False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = path.open("a+b")
         try:
             self._lock()
-            self._end = self._load()
+            self._load()
         except BaseException:
             self._file.close()
             raise
@@ -132,8 +132,6 @@ class CachedWorldModel:
         )
         self._file.write(line)
         self._file.flush()
-        self._offsets[digest, occurrence] = self._end
-        self._end += len(line)
         self._unsynced += 1
         if self._unsynced >= _SYNC_EVERY:
             self._sync()
@@ -153,15 +151,12 @@ class CachedWorldModel:
                 "wait for it to end, or give this run an output of its own",
             ) from None
 
-    def _load(self) -> int:
-        """Index the recording; return its length without a torn last line."""
+    def _load(self) -> None:
+        """Index the recording and cut off a torn last line."""
         self._file.seek(0)
         end = 0
-        for offset, line in read_lines(self._file, self._path):
+        for offset, key, line in read_lines(self._file, self._path):
             if line["model"] == self.name:
-                key = (bytes.fromhex(line["request"]), int(line["occurrence"]))
                 self._offsets[key] = offset
             end = self._file.tell()
         self._file.truncate(end)
-        self._file.seek(0, os.SEEK_END)
-        return end

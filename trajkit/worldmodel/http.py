@@ -89,13 +89,20 @@ class HTTPWorldModel:
         """Close the connections and end the thread."""
         if self._loop is None or self._thread is None:
             return
-        if self._client is not None:
-            self._submit(self._client.close()).result()
-            self._client = None
+        self._submit(self._end_calls()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._loop = self._thread = None
+
+    async def _end_calls(self) -> None:
+        calls = asyncio.all_tasks() - {asyncio.current_task()}
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
 
     def _submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         assert self._loop is not None

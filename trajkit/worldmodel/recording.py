@@ -19,6 +19,8 @@ import orjson
 from trajkit.errors import TrajkitError, quote
 from trajkit.worldmodel.protocol import Completion, Request
 
+Key = tuple[bytes, int]
+"""Hash of a request, and its occurrence."""
 _FIELDS = frozenset(field.name for field in fields(Completion))
 
 
@@ -58,8 +60,8 @@ def decode(line: dict[str, Any], key: str) -> Completion:
     return Completion(**known | {"key": key})
 
 
-def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each line with the offset it starts at, from the start of an open recording.
+def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, Key, dict[str, Any]]]:
+    """Yield offset, key and content of each line, from the start of an open recording.
 
     A last line without its line break is torn and ends the reading. Raises TrajkitError at any
     other line that is no recording: such a file was not written here.
@@ -68,7 +70,13 @@ def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, Any]
     for number, raw in enumerate(iter(file.readline, b""), start=1):
         if not raw.endswith(b"\n"):
             return
-        yield offset, _parse(raw, f"{path}:{number}")
+        where = f"{path}:{number}"
+        line = _parse(raw, where)
+        try:
+            key = (bytes.fromhex(line["request"]), int(line["occurrence"]))
+        except (TypeError, ValueError):
+            raise TrajkitError(where, "names no request", _HINT) from None
+        yield offset, key, line
         offset += len(raw)
 
 

