@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from embedded_fixture import embedded_cache, embedded_world_model
+from hub_fixtures import cpt, flow, hub
 from hypothesis import settings
 
 from trajkit.dedup import dedup
@@ -17,7 +18,7 @@ from trajkit.transitions import transitions
 settings.register_profile("trajkit", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("trajkit")
 
-__all__ = ["embedded_cache", "embedded_world_model"]
+__all__ = ["cpt", "embedded_cache", "embedded_world_model", "flow", "hub"]
 
 ROOT = Path(__file__).parent.parent
 LOGS = ROOT / "examples" / "logs"

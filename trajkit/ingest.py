@@ -107,6 +107,10 @@ def ingest(
     report.extra["by_adapter"] = under(counts, "adapter")
     report.extra["by_domain"] = under(counts, "domain")
     report.extra["repairs"] = under(counts, "repair")
+    if n_ambiguous := report.dropped.get("ambiguous_format"):
+        report.warnings.append(
+            f"{n_ambiguous} records are claimed by two adapters each; pass --format with one"
+        )
     if report.kept == 0:
         report.warnings.append("no episode was found; see rejects.parquet for the reasons")
     return report.finish(writer)
@@ -270,7 +274,8 @@ def _records(
 def _extract(owners: list[Adapter], record: Record) -> Iterator[Trajectory | Reject]:
     reject = partial(_reject_record, record)
     if not owners:
-        yield reject("unknown_format", f"no adapter knows {_describe(record.value)}")
+        known = "`trajkit formats` lists what can be read"
+        yield reject("unknown_format", f"no adapter knows {_describe(record.value)}; {known}")
         return
     if len(owners) > 1:
         names = alternatives(owner.name for owner in owners)

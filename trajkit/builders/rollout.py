@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trajkit.control_tokens import escape, unescape
@@ -71,6 +71,8 @@ class Rollout:
     """Whether the answer's shape is forced."""
     calls: Counter[str]
     """Calls by outcome, and tokens."""
+    on_answer: Callable[[], None]
+    """Called once for each call that came back, so that progress can be shown."""
 
     def requests(self, query: Query) -> Iterator[Request]:
         """Give the requests of one query; each rollout has its own seed."""
@@ -99,6 +101,7 @@ def answer(rollout: Rollout, queries: Sequence[Query]) -> list[Answered]:
     requests = [request for query in queries for request in rollout.requests(query)]
     for completion in rollout.model.generate(requests):
         by_query[completion.key.rpartition(":")[0]].append(completion)
+        rollout.on_answer()
     return [
         _choose(rollout, query, by_query[f"{query.trajectory_id}:{query.step_index}"])
         for query in queries

@@ -100,10 +100,12 @@ def build_sft(
     )
     examples = ExampleWriter(writer, _schema(options), options.validation, options.jsonl)
     chosen = _choose(source, options)
-    n_targets = chosen.height
+    n_each, unit = (
+        (1, "targets") if options.rationale == "none" else (options.n_rollouts, "answers")
+    )
     with (
-        Progress("build-sft", n_targets, "targets", quiet=quiet) as progress,
-        _Answers(writer, options) as answers,
+        Progress("build-sft", chosen.height * n_each, unit, quiet=quiet) as progress,
+        _Answers(writer, options, progress) as answers,
     ):
         for part in iterate_parts(source, writer):
             counts: Counter[str] = Counter()
@@ -120,7 +122,8 @@ def build_sft(
                         examples.add(_row(target, best, options))
                     else:
                         counts[f"dropped.{reason}"] += 1
-                    progress.advance()
+                    if target.reason is not None or options.rationale == "none":
+                        progress.advance(n_each)
             counts += examples.write(part)
             if options.rationale != "none":
                 _write_verdicts(writer, part, verdicts)
@@ -317,7 +320,7 @@ def _write_verdicts(writer: StoreWriter, part: str, rows: list[dict[str, Any]]) 
 class _Answers:
     """Pairs targets with what the world model said; without one, with nothing."""
 
-    def __init__(self, writer: StoreWriter, options: Options) -> None:
+    def __init__(self, writer: StoreWriter, options: Options, progress: Progress) -> None:
         self.name: str | None = None
         self._rollout: Rollout | None = None
         self._model: CachedWorldModel | None = None
@@ -334,6 +337,7 @@ class _Answers:
             ),
             laid_out=options.world_model == "embedded",
             calls=Counter(),
+            on_answer=progress.advance,
         )
 
     def __enter__(self) -> _Answers:

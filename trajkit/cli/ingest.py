@@ -50,8 +50,9 @@ def command(
         quiet=quiet,
     )
     options.print_report(report, human)
-    if strict and report.dropped:
-        raise click.ClickException(
-            f"--strict: {sum(report.dropped.values())} records were rejected\n"
-            f'Hint: trajkit sql {out} "select reason, origin_path, message from rejects"'
-        )
+    n_rejected = sum(report.dropped.values())
+    where = f'Hint: trajkit sql {out} "select reason, origin_path, message from rejects"'
+    if strict and n_rejected:
+        raise click.ClickException(f"--strict: {n_rejected} records were rejected\n{where}")
+    if n_rejected and not quiet:
+        click.echo(f"{n_rejected} of {report.read} records were rejected\n{where}", err=True)
