@@ -39,6 +39,7 @@ golden: $(READY)  ## Rewrite the expected files of the adapters; the diff is the
 
 bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/gate.py
 
 RECORD_VENV := build/record-venv
 record:  ## Record examples/logs again; examples/README.md names the Debian packages it needs.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -236,17 +235,17 @@ LARGE = {
 
 @pytest.mark.parametrize("domain", domains.ORDER)
 @pytest.mark.parametrize("shape", LARGE)
-def test_an_observation_of_a_million_characters_takes_under_two_seconds(
+def test_an_observation_of_a_million_characters_is_judged_like_a_short_one(
     domain: str, shape: str
 ) -> None:
+    """How long it takes is measured in `benchmarks/gate.py`."""
     text = LARGE[shape]
     action = '{"name": "fetch", "arguments": {"url": "https://s3.example/p", "x": 3, "y": 4}}'
     case = make_case(domain, action, text, before=text[:-3000] + "abc")
     middle = len(text) // 2
-    case = replace(case, prediction=text[:middle] + "zz" + text[middle:])
-    started = time.process_time()
-    judge(case)
-    assert time.process_time() - started < 2.0
+    verdict = judge(replace(case, prediction=text[:middle] + "zz" + text[middle:]))
+    assert verdict.findings
+    assert all(0.0 <= getattr(verdict, axis) <= 1.0 for axis in AXES)
 
 
 def test_thresholds_name_only_axes_and_domains_that_exist() -> None:
