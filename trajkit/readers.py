@@ -187,7 +187,11 @@ class FileReader:
             else:
                 yield from self._document(raw, numbered, number)
             return
-        second = next(numbered, None)
+        try:
+            second = next(numbered, None)
+        except (OSError, EOFError):
+            yield Value(value, number)
+            raise
         if second is None:
             self.is_document = isinstance(value, list) or not named_lines
             yield Value(value, None if self.is_document else number)
@@ -279,21 +283,26 @@ def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
             with gzip.open(raw, "rb") as unzipped:
                 yield io.BufferedReader(cast(io.RawIOBase, unzipped), 1 << 20)
         elif magic == b"\x28\xb5\x2f\xfd":
-            import zstandard
-
-            with zstandard.ZstdDecompressor().stream_reader(
-                cast(BinaryIO, raw), read_across_frames=True
-            ) as inflated:
-                yield io.BufferedReader(cast(io.RawIOBase, _ZstdAsOs(inflated)), 1 << 20)
+            yield io.BufferedReader(cast(io.RawIOBase, _ZstdFrames(raw)), 1 << 20)
         else:
             yield raw
 
 
-class _ZstdAsOs(io.RawIOBase):
-    """Turns zstandard's own error class into the OSError that callers of files expect."""
+class _ZstdFrames(io.RawIOBase):
+    """The content of one or more zstd frames; a cut or damaged one raises OSError.
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    zstandard's own stream reader ends a cut frame as if it were whole, so lines would be lost in
+    silence where the cut falls between two of them.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        import zstandard
+
+        self._raw = raw
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame: Any = None
+        self._input = b""
+        self._output = b""
 
     def readable(self) -> bool:
         return True
@@ -301,9 +310,21 @@ class _ZstdAsOs(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         import zstandard
 
-        try:
-            data = self._inner.read(len(buffer))
-        except zstandard.ZstdError as error:
-            raise OSError(str(error)) from error
-        buffer[: len(data)] = data
-        return len(data)
+        while not self._output:
+            self._input = self._input or self._raw.read(1 << 16)
+            if not self._input:
+                if self._frame is not None:
+                    raise OSError("the zstd frame is cut")
+                return 0
+            self._frame = self._frame or self._decompressor.decompressobj()
+            try:
+                self._output = self._frame.decompress(self._input)
+            except zstandard.ZstdError as error:
+                raise OSError(str(error)) from error
+            self._input = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = None
+        n_bytes = min(len(buffer), len(self._output))
+        buffer[:n_bytes] = self._output[:n_bytes]
+        self._output = self._output[n_bytes:]
+        return n_bytes
