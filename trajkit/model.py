@@ -7,10 +7,13 @@ columns); a test holds the three equal.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 import orjson
+
+from trajkit.ledger import Ledger
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 ActionKind = Literal["tool_call", "keystrokes", "code", "gui", "message", "none"]
@@ -104,7 +107,11 @@ class Trajectory:
     exit_status: str | None = None
     """The harness's own word for the end."""
     parent_key: str | None = None
-    """`origin.key` of the run in the same file that spawned this one."""
+    """The run that spawned this one: its `origin.key` in the same record, or one of its `names`."""
+    names: tuple[str, ...] = ()
+    """Ids by which other files may call this run (session id, agent id); not stored."""
+    step_keys: tuple[str | None, ...] = ()
+    """A log's own global id of each step, so that copies in resumed files are found; not stored."""
     started_at: str | None = None
     """Time of the first event, as logged."""
     meta: str | None = None
@@ -131,16 +138,29 @@ class Reject:
     """Full length of the raw text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Several files that tell one story: the files of one folder, or the members of one archive."""
+
+    files: Mapping[str, Any]
+    """Content by path below the bundle. A JSON document is its value, JSON lines are a list of
+    values, any other text is a `str`; null where a file could not be decoded (that is counted
+    already). Decoded when asked for, so look at the names first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One decoded raw record, as an adapter gets it."""
 
     value: Any
-    """The decoded value; for a session adapter the list of all values of the file."""
+    """The decoded value: JSON, the text of a file that is none, or a `Bundle`; for a session
+    adapter the list of all values of the file."""
     origin: Origin
     """Where it lies."""
     lines: tuple[int, ...] = field(default=())
     """1-based lines of the values, for session records read from JSON lines."""
+    ledger: Ledger = field(default_factory=Ledger, compare=False)
+    """Where the adapter writes what became of each source event."""
 
 
 def to_json_text(value: Any) -> str:

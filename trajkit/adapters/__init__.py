@@ -46,6 +46,12 @@ class Adapter:
     """What a record is: one value, a run of values with one `row_key`, or the whole file."""
     row_key: Callable[[Any], str] | None = None
     """For `rows`: values of one key that follow each other make one record."""
+    bundle: Callable[[str], str | None] | None = None
+    """Which files belong together, told by their paths alone: the name of the bundle that a path
+    belongs to (most often its folder), or null. Files of one bundle become one `Bundle`, given to
+    `detect` and, if that takes it, to `extract`; else each file is read by itself."""
+    generic: bool = False
+    """Whether another adapter that takes the same value knows it better."""
 
 
 @cache
@@ -69,5 +75,8 @@ def all_adapters() -> tuple[Adapter, ...]:
 
 
 def claims(value: Any, adapters: tuple[Adapter, ...]) -> list[Adapter]:
-    """Return the adapters that take a decoded value for their own."""
-    return [adapter for adapter in adapters if adapter.detect(value)]
+    """Return the adapters that take a decoded value for their own; generic ones stand back."""
+    owners = [adapter for adapter in adapters if adapter.detect(value)]
+    if len(owners) > 1:
+        owners = [owner for owner in owners if not owner.generic] or owners
+    return owners

@@ -23,10 +23,10 @@ from typing import Any
 import orjson
 
 from trajkit.adapters import Adapter
+from trajkit.adapters.content import content_text
 from trajkit.adapters.messages import (
     Call,
     Message,
-    content_text,
     fold,
     id_text,
     make_call,

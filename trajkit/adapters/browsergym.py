@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.messages import content_text
+from trajkit.adapters.content import content_text
 from trajkit.model import OutcomeStatus, Record, Reject, Step, Trajectory, to_json_text
 
 _TREES = ("axtree", "axtree_pruned")

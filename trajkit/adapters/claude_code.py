@@ -45,7 +45,8 @@ from trajkit.adapters.claude_tree import (
     text_of,
     ways,
 )
-from trajkit.adapters.messages import Call, Message, content_text, fold, make_call, skip_first
+from trajkit.adapters.content import content_text
+from trajkit.adapters.messages import Call, Message, fold, make_call, skip_first
 from trajkit.model import Origin, Record, Reject, Step, Trajectory, to_json_text
 
 _REMINDER = "<system-reminder>", "</system-reminder>"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trajkit.adapters.messages import content_text
+from trajkit.adapters.content import content_text
 
 _SPEAKS = ("user", "assistant")
 

@@ -29,7 +29,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.messages import bytes_left_out, call_text, observation_kind
+from trajkit.adapters.content import bytes_left_out
+from trajkit.adapters.messages import call_text, observation_kind
 from trajkit.model import Origin, Record, Reject, Step, Trajectory, to_json_text
 
 Side = Literal["client", "server"]

@@ -6,14 +6,13 @@ parallel calls, orphans and late answers are the same for all of them.
 
 from __future__ import annotations
 
-import binascii
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
 
+from trajkit.ledger import Fate, Ledger
 from trajkit.model import ActionKind, ObservationKind, ObservationSource, Step, to_json_text
 
 Linked = Literal["id", "position"]
@@ -61,6 +60,10 @@ class Message:
     """JSON text: pictures left out of the text."""
     time: str | None = None
     """Time as logged."""
+    event: Hashable = None
+    """The source event it was read from, for the ledger; null when the adapter accounts itself."""
+    key: str | None = None
+    """The log's global id of the event (uuid), for logs whose files may hold copies of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,8 @@ class Folded:
     """System texts before the agent speaks."""
     steps: tuple[Step, ...]
     """Steps in order."""
+    step_keys: tuple[str | None, ...] = ()
+    """Key of the message each step began with."""
     linked_by: dict[str, int] = field(default_factory=dict)
     """How results found their calls: counts of `id`, `position`, `orphan`, `unanswered`."""
 
@@ -136,67 +141,6 @@ def id_text(value: Any) -> str | None:
     return str(value) if is_number else value or None if isinstance(value, str) else None
 
 
-def content_text(content: Any) -> tuple[str | None, str | None]:
-    """Return the text of a message's content and its pictures as JSON text.
-
-    Content is text, null, or a list of parts. Parts that are neither text nor picture are kept
-    as JSON text, so that nothing is lost. A picture leaves `<picture:N>` in its place.
-
-    >>> content_text([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
-    ('a\\nb', None)
-    """
-    if content is None or isinstance(content, str):
-        return content, None
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return to_json_text(content), None
-    texts: list[str] = []
-    media: list[dict[str, Any]] = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            texts.append(part["text"])
-        elif isinstance(part, dict) and (picture := _picture(part)) is not None:
-            media.append(picture)
-            texts.append(f"<picture:{len(media)}>")
-        else:
-            texts.append(to_json_text(part))
-    return "\n".join(texts), to_json_text(media) if media else None
-
-
-def _picture(part: dict[str, Any]) -> dict[str, Any] | None:
-    """Return mime, hash and size of a picture part, whichever vendor's shape it has."""
-    if "image" not in str(part.get("type", "")):
-        return None
-    source = part.get("source") or part.get("image_url") or part.get("image") or part
-    fields = source if isinstance(source, dict) else {"url": source}
-    mime = fields.get("media_type") or fields.get("mimeType")
-    if isinstance(fields.get("data"), str):
-        return bytes_left_out(fields["data"], mime)
-    place = fields.get("url") or fields.get("path")
-    if isinstance(place, str) and place.startswith("data:"):
-        head, _, data = place.partition(",")
-        return bytes_left_out(data, mime or head[5:].split(";")[0])
-    return {"mime": mime, "sha256": None, "bytes": None, "name": place}
-
-
-def bytes_left_out(data: str, mime: Any) -> dict[str, Any]:
-    """Return mime, hash and size of base64 data that is not kept.
-
-    Data that is no base64 (a log may have cut it) is hashed as the text it is.
-
-    >>> bytes_left_out("QUJD", "image/png")["bytes"]
-    3
-    """
-    try:
-        content = binascii.a2b_base64(data)
-    except ValueError:
-        content = data.encode()
-    return {"mime": mime, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-
-
 def observation_kind(text: str | None) -> ObservationKind:
     """Return `json` for JSON objects and lists, `none` for null, else `text`.
 
@@ -214,7 +158,7 @@ def observation_kind(text: str | None) -> ObservationKind:
     return "text"
 
 
-def fold(messages: Iterable[Message]) -> Folded:
+def fold(messages: Iterable[Message], ledger: Ledger | None = None) -> Folded:
     """Return the episode that a message list tells.
 
     A result belongs to the unanswered call of its id, the newest first, since ids may come back
@@ -222,16 +166,19 @@ def fold(messages: Iterable[Message]) -> Folded:
     unanswered call of the running turn. A second result of one call, and a result with no call
     at all, become a step of their own with no action. A user text that answers an agent's message
     is that message's observation; one that follows tool results is a step with no action. A system
-    text after the start is the harness's, and always a step with no action.
+    text after the start is the harness's, and always a step with no action. What each message
+    became is written into the ledger under its `event`.
     """
-    folder = _Folder()
+    folder = _Folder(ledger or Ledger())
     for message in messages:
         folder.add(message)
     return folder.folded()
 
 
 class _Folder:
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.keys: list[str | None] = []
         self.system: list[str] = []
         self.task: list[str] = []
         self.steps: list[Step] = []
@@ -244,13 +191,25 @@ class _Folder:
     def add(self, message: Message) -> None:
         if message.role == "assistant":
             self._agent(message)
+            silent = not message.calls and not message.text
+            self._became(message, "thought" if silent and message.thought else "action")
         elif message.role == "result":
             self._result(message)
+            self._became(message, "observation")
         elif self.turn < 0:
             if message.text and message.source != "harness":
                 (self.system if message.role == "system" else self.task).append(message.text)
+            self._became(message, "context")
         elif message.text:
             self._said(message)
+            self._became(message, "observation")
+        elif message.event is not None:
+            self.ledger.left_out(message.event, "empty_message")
+        self.keys.extend([message.key] * (len(self.steps) - len(self.keys)))
+
+    def _became(self, message: Message, fate: Fate) -> None:
+        if message.event is not None:
+            self.ledger.became(message.event, fate)
 
     def _agent(self, message: Message) -> None:
         self.turn += 1
@@ -349,6 +308,7 @@ class _Folder:
             task="\n\n".join(self.task) or None,
             agent_system_prompt="\n\n".join(self.system) or None,
             steps=tuple(self.steps),
+            step_keys=tuple(self.keys),
             linked_by=dict(sorted(self.linked.items())),
         )
 

@@ -28,7 +28,8 @@ from typing import Any
 import orjson
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.messages import Call, Message, content_text, fold, make_call
+from trajkit.adapters.content import content_text
+from trajkit.adapters.messages import Call, Message, fold, make_call
 from trajkit.model import ObservationSource, Record, Reject, Trajectory, to_json_text
 
 _VERSIONS = {"mini-swe-agent-1": "1", "mini-swe-agent-1.1": "1.1"}

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.messages import content_text
+from trajkit.adapters.content import content_text
 from trajkit.model import Record, Reject, Step, Trajectory, to_json_text
 
 _OPEN = "OBSERVATION:\n"

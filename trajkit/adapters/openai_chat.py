@@ -18,15 +18,8 @@ from typing import Any
 import orjson
 
 from trajkit.adapters import Adapter, mini_swe_agent, nnetnav
-from trajkit.adapters.messages import (
-    Message,
-    content_text,
-    fold,
-    id_text,
-    is_message_list,
-    make_call,
-    tools_text,
-)
+from trajkit.adapters.content import content_text
+from trajkit.adapters.messages import Message, fold, id_text, is_message_list, make_call, tools_text
 from trajkit.model import OutcomeStatus, Record, Reject, Trajectory, to_json_text
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")

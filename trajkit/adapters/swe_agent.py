@@ -27,14 +27,8 @@ from typing import Any
 import orjson
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.messages import (
-    Call,
-    Message,
-    content_text,
-    fold,
-    is_message_list,
-    observation_kind,
-)
+from trajkit.adapters.content import content_text
+from trajkit.adapters.messages import Call, Message, fold, is_message_list, observation_kind
 from trajkit.model import Record, Reject, Step, Trajectory, to_json_text
 
 _ROLES = ("system", "user", "assistant", "tool")
