@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden bench record
+.PHONY: help setup demo test check golden fuzz docs bench record
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +36,12 @@ check: $(READY)  ## Lint, types and tests: what CI runs.
 
 golden: $(READY)  ## Rewrite the expected files of the adapters; the diff is the review.
 	$(BIN)/python tests/golden/update.py
+
+fuzz: $(READY)  ## Read 20,000 damaged logs.
+	$(BIN)/python -m pytest tests/test_fuzz.py --hypothesis-profile=fuzz
+
+docs: $(READY)  ## Rewrite docs/formats.md, and docs/loss.md where LOGS names a folder of logs.
+	$(BIN)/python docs/pages.py $(LOGS)
 
 bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python benchmarks/ingest.py

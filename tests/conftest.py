@@ -16,6 +16,7 @@ from trajkit.transitions import transitions
 
 # Timings on a shared machine say nothing, and a failure must come back on the next run.
 settings.register_profile("trajkit", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("fuzz", deadline=None, max_examples=20_000, print_blob=True)
 settings.load_profile("trajkit")
 
 __all__ = ["cpt", "embedded_cache", "embedded_world_model", "flow", "hub"]

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from trajkit import adapters
+from trajkit.inputs import list_inputs
 from trajkit.model import Origin, Record, Trajectory
-from trajkit.readers import FileReader, list_inputs
+from trajkit.readers import FileReader
 
 LOGS = Path(__file__).parent.parent / "examples" / "logs"
 

@@ -81,11 +81,14 @@ def test_every_property_of_a_schema_is_described(name: str) -> None:
 
 
 LAYERS = [
-    {"errors", "ledger", "model", "control_tokens", "json_text"},
+    {"errors", "ledger", "model", "control_tokens", "json_text", "terminal_text"},
+    {"archives", "inputs", "json_arrays", "pictures", "streams", "terminal_text"},
     {"schema", "tables", "store", "readers", "progress", "report"},
     {"adapters", "domains", "worldmodel", "fidelity"},
+    {"extraction", "lineage"},
     {
         "ingest",
+        "loss",
         "validate",
         "filters",
         "dedup",

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from chats import chat, cut
 
+from trajkit import domains
 from trajkit.builders import render
 from trajkit.builders.cpt import build_cpt
 from trajkit.builders.examples import episodes, split_of
@@ -40,7 +41,9 @@ def test_the_loss_spans_are_exactly_the_observations_in_the_loss(
     source = Store(transitions_store)
     recorded = {
         episode["trajectory_id"]: [
-            escape(step["observation"])[0] + "\n" for step in steps if step["loss"]
+            escape(domains.load(episode["domain"]).shown(step["observation"]))[0] + "\n"
+            for step in steps
+            if step["loss"]
         ]
         for part in source.parts()
         for episode, steps in episodes(source, part)

@@ -57,7 +57,7 @@ def test_a_query_can_read_nothing_but_the_store(raw_store: Path, tmp_path: Path)
 
 
 def test_a_wrong_query_names_the_tables(raw_store: Path) -> None:
-    with pytest.raises(TrajkitError, match=r"Hint: the tables here are rejects, steps, traj"):
+    with pytest.raises(TrajkitError, match=r"Hint: the tables here are loss, rejects, steps, traj"):
         query([raw_store], "select * from trajectory")
 
 

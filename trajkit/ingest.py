@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
+import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
-from trajkit import adapters, domains, schema
-from trajkit.adapters import Adapter
+import orjson
+import pyarrow as pa
+
+from trajkit import adapters, domains, lineage, schema
 from trajkit.errors import TrajkitError, alternatives, quote
+from trajkit.extraction import Account, Unit, known, read_unit, units
+from trajkit.inputs import list_inputs
+from trajkit.ledger import FATES
 from trajkit.model import (
     DOMAINS,
     Domain,
-    Origin,
-    Record,
     Reject,
     Trajectory,
     content_hash,
@@ -27,16 +30,14 @@ from trajkit.model import (
     to_json_text,
     trajectory_id,
 )
+from trajkit.pictures import without_pictures
 from trajkit.progress import Progress
-from trajkit.readers import MAX_RECORD_CHARS, FileReader, InputFile, Value, list_inputs
 from trajkit.report import Report, under
 from trajkit.store import StoreWriter, open_writer
-from trajkit.tables import EpisodeSink, file_sha256
+from trajkit.tables import TABLES, EpisodeSink, file_sha256, rows_table
 
 SHARD_BYTES = 32 << 20
 SHARD_FILES = 2_000
-_HEAD_VALUES = 50
-_MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,12 @@ class Shard:
     """Neighbouring files that one worker turns into one part."""
 
     number: int
-    files: tuple[InputFile, ...]
+    units: tuple[Unit, ...]
+
+    @property
+    def n_files(self) -> int:
+        """Return the number of files."""
+        return sum(len(unit.files) for unit in self.units)
 
 
 def ingest(
@@ -93,7 +99,9 @@ def ingest(
             inputs=inputs,
             overwrite=overwrite,
         )
-        _run(_cut(files), writer, options, workers, quiet)
+        groups = units(files, known(options.format))
+        _run(_cut(groups), writer, options, workers, quiet)
+        _link(writer)
     finally:
         for file in files:
             if file.is_temporary:
@@ -120,16 +128,24 @@ def _as_dict(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("format", "domain", "source", "license")}
 
 
-def _cut(files: list[InputFile]) -> list[Shard]:
+def _link(writer: StoreWriter) -> None:
+    """Tie together what lies in different files: parents, and copies of a history."""
+    for key, n in lineage.link(writer).items():
+        writer.counts[key] += n
+
+
+def _cut(groups: list[Unit]) -> list[Shard]:
     """Return shards of bounded size; depends on nothing but names and sizes of the files."""
-    shards: list[list[InputFile]] = []
-    size = 0
-    for file in files:
-        if not shards or size + file.size_bytes > SHARD_BYTES or len(shards[-1]) >= SHARD_FILES:
+    shards: list[list[Unit]] = []
+    size = n_files = 0
+    for unit in groups:
+        full = size + unit.size_bytes > SHARD_BYTES or n_files >= SHARD_FILES
+        if not shards or full:
             shards.append([])
-            size = 0
-        shards[-1].append(file)
-        size += file.size_bytes
+            size = n_files = 0
+        shards[-1].append(unit)
+        size += unit.size_bytes
+        n_files += len(unit.files)
     return [Shard(number, tuple(group)) for number, group in enumerate(shards)]
 
 
@@ -137,13 +153,13 @@ def _run(
     shards: list[Shard], writer: StoreWriter, options: Options, workers: int, quiet: bool
 ) -> None:
     waiting = [shard for shard in shards if not writer.done(_part(shard.number))]
-    n_files = sum(len(shard.files) for shard in shards)
+    n_files = sum(shard.n_files for shard in shards)
     with Progress("ingest", n_files, "files", quiet=quiet) as progress:
-        progress.advance(n_files - sum(len(shard.files) for shard in waiting))
+        progress.advance(n_files - sum(shard.n_files for shard in waiting))
         if workers <= 1 or len(waiting) <= 1:
             for shard in waiting:
                 writer.mark(_part(shard.number), _read_shard(shard, writer, options))
-                progress.advance(len(shard.files))
+                progress.advance(shard.n_files)
             return
         pool = ProcessPoolExecutor(min(workers, len(waiting)), mp_context=get_context("spawn"))
         with pool:
@@ -154,7 +170,7 @@ def _run(
             try:
                 for future, shard in futures.items():
                     writer.mark(_part(shard.number), future.result())
-                    progress.advance(len(shard.files))
+                    progress.advance(shard.n_files)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -169,171 +185,108 @@ def _part(number: int) -> str:
     return f"part-{number:05d}"
 
 
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for reference cycles seldom: decoded JSON is large and has none."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(500_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+@_rare_collections()
 def _read_shard(shard: Shard, writer: StoreWriter, options: Options) -> Counter[str]:
     """Return the counts of one shard after writing its part of the store."""
     counts: Counter[str] = Counter()
     name = _part(shard.number)
+    candidates = known(options.format)
+    account = Account()
+    ties = lineage.Ties(name)
+    family: dict[str | None, str] = {}
+    record = -1
     with writer.reject_sink(name) as rejects, EpisodeSink(writer.path, name) as part:
-        for file in shard.files:
-            reader = FileReader(file)
-            n_before = counts["kept"] + rejects.n_written
-            for found in _episodes(reader, options):
-                rejects.extend(reader.take_rejects())
-                if isinstance(found, Reject):
-                    rejects.add(found)
+        for unit in shard.units:
+            for found in read_unit(unit, candidates, account):
+                if found.record != record:
+                    record = found.record
+                    family.clear()
+                outcome = found.outcome
+                if isinstance(outcome, Reject):
+                    rejects.add(outcome)
                     continue
-                document, fault = _document(found, options)
+                document, fault = document_of(outcome, options, account.repairs)
                 if fault is not None:
                     rejects.add(fault)
                     continue
+                identity = document["trajectory_id"]
+                family.setdefault(outcome.origin.key, identity)
+                document["parent_id"] = (
+                    family.get(outcome.parent_key) if outcome.parent_key else None
+                )
+                ties.add(outcome, identity, has_parent=document["parent_id"] is not None)
                 part.add(document)
                 counts["kept"] += 1
                 counts["steps"] += document["n_steps"]
                 counts[f"adapter.{document['adapter']}"] += 1
                 counts[f"domain.{document['domain']}"] += 1
-            rejects.extend(reader.take_rejects())
-            if counts["kept"] + rejects.n_written == n_before:
-                rejects.add(_nothing_found(file))
-            counts.update({f"repair.{kind}": n for kind, n in reader.repairs.items()})
+    ties.write(writer)
+    writer.write("loss", name, loss_table(account))
+    counts.update({f"repair.{kind}": n for kind, n in account.repairs.items()})
     counts.update({f"dropped.{reason}": n for reason, n in rejects.reasons.items()})
     return counts
 
 
-def _nothing_found(file: InputFile) -> Reject:
-    return Reject(
-        origin=Origin(path=file.origin_path),
-        reason="no_episode",
-        message="the file was read to its end and held no episode",
-    )
-
-
-def _episodes(reader: FileReader, options: Options) -> Iterator[Trajectory | Reject]:
-    """Give everything a file holds: episodes, and records that are none with their reason."""
-    known = (
-        adapters.all_adapters() if options.format == "auto" else (adapters.load(options.format),)
-    )
-    values = iter(reader)
-    head = list(itertools.islice(values, _HEAD_VALUES))
-    if not head:
-        return
-    path = reader.file.origin_path
-    if reader.is_document:
-        document = head[0].value
-        owners = adapters.claims(document, known)
-        if owners or not isinstance(document, list):
-            yield from _extract(owners, Record(value=document, origin=Origin(path=path)))
-            return
-        elements = [Value(element, None) for element in document]
-        if not elements:
-            return
-        head, values = elements[:_HEAD_VALUES], iter(elements[_HEAD_VALUES:])
-    sessions = [a for a in known if a.unit == "session" and any(a.detect(v.value) for v in head)]
-    if sessions:
-        found = [*head, *values]
-        yield from _extract(
-            sessions,
-            Record(
-                value=[v.value for v in found],
-                origin=Origin(path=path),
-                lines=tuple(v.line for v in found if v.line is not None),
-            ),
+def loss_table(account: Account) -> pa.Table:
+    """Return where the events of each file went, one row for each file and adapter."""
+    rows = []
+    for (path, adapter), counts in sorted(account.loss.items()):
+        left_out = under(counts, "left_out")
+        row = {name: counts[name] for name in ("records", "episodes", *FATES)}
+        n_left_out = sum(left_out.values())
+        rows.append(
+            {
+                "origin_path": path,
+                "adapter": adapter,
+                "events": sum(counts[fate] for fate in FATES) + n_left_out,
+                **row,
+                "n_left_out": n_left_out,
+                "left_out": to_json_text(dict(sorted(left_out.items()))),
+            }
         )
-        return
-    rows = tuple(a for a in known if a.unit != "session")
-    for owners, record in _records(itertools.chain(head, values), rows, path):
-        yield from _extract(owners, record)
+    return rows_table(rows, TABLES["loss"])
 
 
-def _records(
-    values: Iterable[Value], known: tuple[Adapter, ...], path: str
-) -> Iterator[tuple[list[Adapter], Record]]:
-    """Give records with their owners; rows that belong together are gathered first."""
-    group: list[Value] = []
-    running: tuple[Adapter, str] | None = None
-    place = Origin(path=path)
-    for number, value in enumerate(values):
-        owners = adapters.claims(value.value, known)
-        key = owners[0].row_key(value.value) if len(owners) == 1 and owners[0].row_key else None
-        joins = None if key is None else (owners[0], key)
-        if running is not None and joins != running:
-            yield [running[0]], Record(value=[v.value for v in group], origin=place)
-        if joins is None:
-            element = None if value.line is not None else f"[{number}]"
-            origin = Origin(path=path, line=value.line, key=element)
-            yield owners, Record(value=value.value, origin=origin)
-        elif joins != running:
-            group = []
-            place = Origin(path=path, line=value.line, key=key)
-        if joins is not None:
-            group.append(value)
-        running = joins
-    if running is not None:
-        yield [running[0]], Record(value=[v.value for v in group], origin=place)
+_TEXTS = ("task", "agent_system_prompt", "initial_state")
+_STEP_TEXTS = ("thought", "action", "observation")
 
 
-def _extract(owners: list[Adapter], record: Record) -> Iterator[Trajectory | Reject]:
-    reject = partial(_reject_record, record)
-    if not owners:
-        known = "`trajkit formats` lists what can be read"
-        yield reject("unknown_format", f"no adapter knows {_describe(record.value)}; {known}")
-        return
-    if len(owners) > 1:
-        names = alternatives(owner.name for owner in owners)
-        yield reject("ambiguous_format", f"claimed by {names}; pass --format with one of them")
-        return
-    n_found = 0
-    try:
-        for found in owners[0].extract(record):
-            n_found += 1
-            if isinstance(found, Trajectory) and not found.steps:
-                message = "the episode holds no action"
-                yield replace_origin(reject("no_steps", message), found.origin)
-            else:
-                yield found
-    except _MALFORMED as error:
-        # An adapter walks the record as its format says; these come from values of other types.
-        message = f"{owners[0].name} cannot read it: {type(error).__name__}: {quote(str(error))}"
-        yield reject("malformed_record", message)
-        return
-    if n_found == 0:
-        yield reject("no_episode", f"{owners[0].name} found no episode in it")
+def _leave_out_pictures(document: dict[str, Any], repairs: Counter[str]) -> None:
+    """Replace pictures that stand in texts as base64; a step's own are named in its `media`."""
+    for name in _TEXTS:
+        if document[name] is not None:
+            document[name], _, n_replaced = without_pictures(document[name])
+            if n_replaced:
+                repairs["picture_in_text"] += n_replaced
+    for step in document["steps"]:
+        for name in _STEP_TEXTS:
+            if step[name] is None:
+                continue
+            step[name], media, n_replaced = without_pictures(step[name])
+            if n_replaced:
+                repairs["picture_in_text"] += n_replaced
+                step["media"] = to_json_text(orjson.loads(step["media"] or "[]") + media)
 
 
-def replace_origin(reject: Reject, origin: Origin) -> Reject:
-    """Return the reject at another place."""
-    return replace(reject, origin=origin)
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"an object with the keys {quote(sorted(value, key=str)[:8])}"
-    return f"a value of type {type(value).__name__}"
-
-
-def _reject_record(record: Record, reason: str, message: str) -> Reject:
-    try:
-        text = to_json_text(record.value)
-    except TypeError:
-        # orjson reads deeper nesting than it writes; such a value is named, not quoted.
-        return Reject(origin=record.origin, reason=reason, message=f"{message} (nested too deeply)")
-    return Reject(
-        origin=record.origin,
-        reason=reason,
-        message=message,
-        record=text[:MAX_RECORD_CHARS],
-        n_record_chars=len(text),
-    )
-
-
-def _document(found: Trajectory, options: Options) -> tuple[dict[str, Any], Reject | None]:
+def document_of(
+    found: Trajectory, options: Options, repairs: Counter[str]
+) -> tuple[dict[str, Any], Reject | None]:
     """Return the trajectory as one flat document with ids, or the reason it does not fit."""
     domain = cast(Domain | None, options.domain) or found.domain or domains.guess(found)
     found = replace(found, domain=domain)
     content = content_hash(found)
     origin = found.origin
-    parent = None
-    if found.parent_key is not None:
-        parent = to_json_text([origin.path, origin.line, found.parent_key])
     document = {
         "trajectory_id": trajectory_id(content, origin),
         "content_hash": content,
@@ -355,7 +308,7 @@ def _document(found: Trajectory, options: Options) -> tuple[dict[str, Any], Reje
         "reward": found.reward,
         "exit_status": found.exit_status,
         "license": options.license,
-        "parent_id": parent,
+        "parent_id": None,
         "started_at": found.started_at,
         "meta": found.meta,
         "n_steps": len(found.steps),
@@ -370,4 +323,5 @@ def _document(found: Trajectory, options: Options) -> tuple[dict[str, Any], Reje
         return document, Reject(
             origin=origin, reason="schema_violation", pointer=pointer, message=message
         )
+    _leave_out_pictures(document, repairs)
     return document, None

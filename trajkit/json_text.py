@@ -8,28 +8,37 @@ import re
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import orjson
 
+from trajkit.errors import quote
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class DuplicateKeyError(ValueError):
+    """An object names a key twice: which value was meant cannot be told."""
 
 
 def decode(raw: bytes, repairs: Counter[str]) -> Any:
     """Return the JSON value of some bytes; count what had to be mended in `repairs`.
 
-    Lone surrogates and invalid UTF-8 become U+FFFD. A number that a double cannot hold
-    (NaN, Infinity, 1e999) becomes a string with its own text.
+    Lone surrogates and invalid UTF-8 become U+FFFD. A number that is none in strict JSON, or that
+    no double can hold (NaN, Infinity, 1e999), becomes a string with its own text. Numbers whose
+    text another writer would change (1.10, 2^70) are `ExactNumber`s, which are written as they
+    were read.
 
-    Raises ValueError when the bytes are not one JSON value.
+    Raises DuplicateKeyError for an object with two equal keys, ValueError when the bytes are not
+    one JSON value.
 
     >>> decode(b'{"a": NaN}', Counter())
     {'a': 'NaN'}
     """
-    if not _may_hold_long_number(raw):
-        try:
-            return orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            pass
+    try:
+        value = orjson.loads(raw)
+        if _is_told_in_full(raw, value):
+            return value
+    except ValueError:
+        pass
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -42,28 +51,93 @@ def decode(raw: bytes, repairs: Counter[str]) -> Any:
         repairs["non_finite_number"] += 1
         return source
 
-    def number(source: str) -> float | str:
-        value = float(source)
+    def number(source: str) -> Any:
+        value = ExactNumber.of(source)
         return keep_text(source) if value in (float("inf"), float("-inf")) else value
 
+    def integer(source: str) -> Any:
+        return int(source) if len(source) < _LONG_DIGITS else _long_integer(source)
+
     try:
-        value = json.loads(text, parse_constant=keep_text, parse_float=number)
+        value = json.loads(
+            text,
+            parse_constant=keep_text,
+            parse_float=number,
+            parse_int=integer,
+            object_pairs_hook=_object,
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if "\\ud" in text or "\\uD" in text:
-        value = _mend_surrogates(value, repairs)
-    return _keep_big_integers(value, repairs) if _may_hold_long_number(raw) else value
+    return _mend_surrogates(value, repairs) if "\\ud" in text or "\\uD" in text else value
+
+
+def _table(kinds: dict[bytes, str]) -> bytes:
+    table = bytearray(b" " * 256)
+    for members, kind in kinds.items():
+        for member in members:
+            table[member] = ord(kind)
+    return bytes(table)
 
 
 _LONG_DIGITS = 19
+_LONG_RUN = b"0" * _LONG_DIGITS
+_SHAPES = _table({b"0123456789": "0", b".": ".", b"eE": "e", b"+-": "-", b",]}": ","})
+_FRACTION = re.compile(rb"(\.0+) *,")
+_EXPONENT = re.compile(rb"0e-?0+ *,")
 
 
-def _may_hold_long_number(raw: bytes) -> bool:
-    """Return whether a run of digits is long enough to pass 64 bits; orjson would round it."""
-    codes = np.frombuffer(raw, dtype=np.uint8)
-    others = np.flatnonzero((codes - np.uint8(ord("0"))) > 9)
-    edges = np.concatenate(([-1], others, [len(raw)]))
-    return bool((np.diff(edges) > _LONG_DIGITS).any())
+def _is_told_in_full(raw: bytes, value: Any) -> bool:
+    """Return whether a decoded value is sure to hold all that its bytes say.
+
+    orjson keeps the last of two equal keys, makes a double of an integer past 64 bits and forgets
+    how a fraction was written. Compact text that comes out the same again is safe. For other
+    text: as many quotes in as out (a key that is gone took two with it), no long run of digits,
+    the same decimals in the same order, no exponent.
+    """
+    try:
+        written = orjson.dumps(value)
+    except TypeError:
+        return False
+    if written == raw.rstrip():
+        return True
+    if raw.count(b'"') != written.count(b'"') or b"\\u0022" in raw:
+        return False
+    shapes = raw.translate(_SHAPES)
+    if _LONG_RUN in shapes or _EXPONENT.search(shapes):
+        return False
+    return _decimals(raw, shapes) == _decimals(written, written.translate(_SHAPES))
+
+
+def _decimals(raw: bytes, shapes: bytes) -> list[bytes]:
+    """Return the digits after the point of everything that may be a fraction."""
+    return [raw[slice(*found.span(1))] for found in _FRACTION.finditer(shapes)]
+
+
+class ExactNumber(float):
+    """A number that remembers its text; `to_json_text` writes that text again."""
+
+    source: str
+
+    @classmethod
+    def of(cls, source: str) -> ExactNumber:
+        """Return the number of a JSON number's text."""
+        number = cls(source)
+        number.source = source
+        return number
+
+
+def _long_integer(source: str) -> Any:
+    value = int(source)
+    return value if -(2**63) <= value < 2**64 else ExactNumber.of(source)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, n_seen in counts.items() if n_seen > 1)
+        raise DuplicateKeyError(f"the key {quote(twice)} stands twice in one object")
+    return value
 
 
 def _is_cut(raw: bytes) -> bool:
@@ -88,18 +162,6 @@ def _mend_surrogates(value: Any, repairs: Counter[str]) -> Any:
             _mend_surrogates(key, repairs): _mend_surrogates(item, repairs)
             for key, item in value.items()
         }
-    return value
-
-
-def _keep_big_integers(value: Any, repairs: Counter[str]) -> Any:
-    """Return the value with integers past 64 bits as strings of their digits, counted."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        repairs["integer_past_64_bits"] += 1
-        return str(value)
-    if isinstance(value, list):
-        return [_keep_big_integers(item, repairs) for item in value]
-    if isinstance(value, dict):
-        return {key: _keep_big_integers(item, repairs) for key, item in value.items()}
     return value
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import orjson
 
+from trajkit.json_text import ExactNumber
 from trajkit.ledger import Ledger
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
@@ -169,7 +171,13 @@ def to_json_text(value: Any) -> str:
     >>> to_json_text({"b": 1, "a": None})
     '{"b":1,"a":null}'
     """
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return orjson.dumps(value, default=_as_written, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _as_written(value: Any) -> orjson.Fragment:
+    if isinstance(value, ExactNumber):
+        return orjson.Fragment(value.source)
+    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 _CONTENT = (
@@ -193,13 +201,17 @@ _STEP_CONTENT = (
 )
 
 
+_content_of = attrgetter(*_CONTENT)
+_step_content_of = attrgetter(*_STEP_CONTENT)
+
+
 def content_hash(trajectory: Trajectory) -> str:
     """Return 32 hex digits that are equal for equal content, wherever it was read.
 
     Covers what was asked, done and answered; leaves out origin, ids, times and metadata.
     """
-    head = [getattr(trajectory, name) for name in _CONTENT]
-    steps = [[getattr(step, name) for name in _STEP_CONTENT] for step in trajectory.steps]
+    head = _content_of(trajectory)
+    steps = list(map(_step_content_of, trajectory.steps))
     return hashlib.sha256(orjson.dumps([head, steps])).hexdigest()[:32]
 
 
@@ -211,4 +223,8 @@ def trajectory_id(content: str, origin: Origin) -> str:
 
 def step_row(step: Step) -> dict[str, Any]:
     """Return a step's own fields in declared order."""
-    return {f.name: getattr(step, f.name) for f in fields(Step)}
+    return dict(zip(_STEP_FIELDS, _step_fields_of(step), strict=True))
+
+
+_STEP_FIELDS = tuple(f.name for f in fields(Step))
+_step_fields_of = attrgetter(*_STEP_FIELDS)

@@ -159,6 +159,11 @@ class StoreWriter:
         self.counts.update(orjson.loads(mark.read_bytes()))
         return True
 
+    @property
+    def marks(self) -> Path:
+        """Return the folder of what only resume needs; it goes when the folder is complete."""
+        return self.path / _MARKS
+
     def mark(self, part: str, counts: Mapping[str, int]) -> None:
         """Make a part complete."""
         counts = {key: count for key, count in sorted(counts.items()) if count}

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trajkit.model import Reject, to_json_text
+from trajkit.model import Reject
 
 MAX_ROW_GROUP_BYTES = 16 << 20
 MAX_PART_BYTES = 128 << 20
@@ -114,6 +115,18 @@ TABLES: dict[str, pa.Schema] = {
         message text!
         record text
         n_record_chars int"""),
+    "loss": _columns("""
+        origin_path name!
+        adapter name!
+        records int!
+        episodes int!
+        events int!
+        action int!
+        observation int!
+        thought int!
+        context int!
+        n_left_out int!
+        left_out text!"""),
     "duplicates": _columns("""
         trajectory_id name!
         kept_id name!
@@ -181,8 +194,9 @@ def rows_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
 
     Goes through polars, which takes Python lists faster than pyarrow and does not load pandas.
     """
-    data = {column.name: [row[column.name] for row in rows] for column in schema}
     types = {column.name: _POLARS_TYPES[column.type] for column in schema}
+    columns = zip(*map(itemgetter(*schema.names), rows), strict=True)
+    data = dict(zip(schema.names, columns, strict=True)) if rows else {}
     return _cast(pl.DataFrame(data, schema=types), schema)
 
 
@@ -281,8 +295,6 @@ class EpisodeSink:
         self._group_bytes = 0
         self._part_bytes = 0
         self._n_overflow = 0
-        self._record: tuple[str, int | None] | None = None
-        self._ids: dict[str, str] = {}
 
     def __enter__(self) -> EpisodeSink:
         return self
@@ -292,14 +304,8 @@ class EpisodeSink:
             self._close()
 
     def add(self, document: dict[str, Any]) -> None:
-        """Add one episode: a flat document with `steps`; `parent_id` names its parent's origin."""
-        record = document["origin_path"], document["origin_line"]
-        if record != self._record:
-            # A sub-agent's parent lies in the same record, so older ids can go.
-            self._record = record
-            self._ids.clear()
-        self._ids[to_json_text([*record, document["origin_key"]])] = document["trajectory_id"]
-        row = document | {"parent_id": self._ids.get(document["parent_id"])}
+        """Add one episode: a flat document with `steps`."""
+        row = dict(document)
         steps = row.pop("steps")
         both = {name: row[name] for name in ("trajectory_id", "domain")}
         self._rows["trajectories"].append(row)

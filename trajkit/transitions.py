@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trajkit import domains
 from trajkit.errors import TrajkitError, alternatives
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.store import Store, inputs_of, iterate_parts, open_writer
+from trajkit.terminal_text import ROUND_LENGTHS
 
 KEEP_RATIOS: dict[str, float] = {
     "retrieval": 1.0,
@@ -47,6 +49,8 @@ def transitions(
     One row for each step. `target` is false for steps that can teach nothing (the reason stands in
     `skip_reason`); `loss` is drawn for each target by its category's keep ratio, from the content
     and the seed, so neither order nor workers change it. Holds one part at a time.
+    `suspect_cuts` in the report counts targets of a length at which harnesses cut, with no mark of
+    it; nothing is done to them.
 
     Raises TrajkitError for an unknown category or a ratio outside [0, 1].
     """
@@ -75,6 +79,7 @@ def transitions(
     report.read = report.kept = report.written = counts["read"]
     report.extra["targets"] = counts["targets"]
     report.extra["in_loss"] = counts["loss"]
+    report.extra["suspect_cuts"] = counts["round"]
     report.extra["category"] = under(counts, "category")
     report.extra["context_only"] = under(counts, "context_only")
     return report.finish(writer)
@@ -96,6 +101,11 @@ def _counts(rows: pl.DataFrame) -> dict[str, int]:
         "read": rows.height,
         "targets": int(rows["target"].sum()),
         "loss": int(rows["loss"].sum()),
+        "round": rows.filter(
+            pl.col("target")
+            & ~pl.col("truncated")
+            & pl.col("n_observation_chars").is_in(sorted(ROUND_LENGTHS))
+        ).height,
     }
     for name, column in (("category", "category"), ("context_only", "skip_reason")):
         for value, n in rows[column].drop_nulls().value_counts().iter_rows():
@@ -169,7 +179,7 @@ def category() -> pl.Expr:
 
 def _rows(source: Store, part: str, ratios: Mapping[str, float], seed: int) -> pl.DataFrame:
     episodes = source.read("trajectories", part)
-    steps = source.read("steps", part).join(
+    steps = _as_shown(source.read("steps", part)).join(
         episodes.select("trajectory_id", "content_hash", split_group=_split_groups(episodes)),
         on="trajectory_id",
         maintain_order="left",
@@ -195,6 +205,16 @@ def _rows(source: Store, part: str, ratios: Mapping[str, float], seed: int) -> p
     draw = uniform_draws(rows["content_hash"], rows["step_index"], seed)
     ratio = rows["category"].replace_strict(ratios, return_dtype=pl.Float64).to_numpy()
     return rows.with_columns(loss=pl.Series(draw < ratio) & pl.col("target"))
+
+
+def _as_shown(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the steps with raw terminal output as a screen shows it: escapes are no words."""
+    may_be_raw = steps["observation"].str.contains("[\x1b\b\r]").fill_null(value=False)
+    if not may_be_raw.any():
+        return steps
+    rows = zip(steps["domain"], steps["observation"], may_be_raw, strict=True)
+    shown = [domains.load(domain).shown(text) if raw else text for domain, text, raw in rows]
+    return steps.with_columns(observation=pl.Series(shown, dtype=pl.String))
 
 
 def uniform_draws(hashes: pl.Series, indices: pl.Series, seed: int) -> npt.NDArray[np.float64]:

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from trajkit import schema
 from trajkit.errors import TrajkitError, alternatives
+from trajkit.inputs import list_inputs
 from trajkit.progress import Progress
-from trajkit.readers import FileReader, list_inputs
+from trajkit.readers import FileReader
 from trajkit.report import Report
 from trajkit.store import MANIFEST, Store
 from trajkit.tables import TABLES, file_sha256

@@ -8,32 +8,54 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from trajkit.ingest import Options, _episodes
+from trajkit.extraction import Account, known, read_unit, units
+from trajkit.inputs import list_inputs
 from trajkit.model import Reject, Trajectory
-from trajkit.readers import FileReader, InputFile
 
 FOLDER = Path(__file__).parent
 
 
 def raw_files() -> list[Path]:
-    """Return the raw file of every case, in a fixed order."""
-    return sorted(FOLDER.glob("*/*.raw.*"))
+    """Return the raw file (or folder, for a bundle) of every case, in a fixed order."""
+    return sorted([*FOLDER.glob("*/*.raw.*"), *FOLDER.glob("*/*.raw")])
+
+
+def case_name(raw: Path) -> str:
+    """Return the name of a case."""
+    return raw.name.removesuffix(".raw").split(".raw.")[0]
 
 
 def expected_file(raw: Path) -> Path:
     """Return the place of the expected file of a case."""
-    return raw.with_name(raw.name.split(".raw.")[0] + ".expected.json")
+    return raw.with_name(case_name(raw) + ".expected.json")
 
 
 def read_case(raw: Path) -> list[Trajectory | Reject]:
-    """Return everything `ingest` finds in a file, before it looks at domains and the schema."""
-    name = f"{raw.parent.name}/{raw.name}"
-    reader = FileReader(InputFile(raw, name, raw.stat().st_size))
-    return [*_episodes(reader, Options()), *reader.rejects]
+    """Return everything `ingest` finds in a case, before it looks at domains and the schema."""
+    outcomes, _ = account_of(raw)
+    return outcomes
+
+
+def account_of(raw: Path) -> tuple[list[Trajectory | Reject], Account]:
+    """Return everything found in a case, and where its events went."""
+    account = Account()
+    candidates = known("auto")
+    found = [
+        found.outcome
+        for unit in units(list_inputs((str(raw),)), candidates)
+        for found in read_unit(unit, candidates, account)
+    ]
+    return [_in_folder(outcome, raw) for outcome in found], account
+
+
+def _in_folder(outcome: Trajectory | Reject, raw: Path) -> Trajectory | Reject:
+    """Return the outcome with the adapter's name before its path, as a reader of the diff wants."""
+    path = f"{raw.parent.name}/{outcome.origin.path}"
+    return replace(outcome, origin=replace(outcome.origin, path=path))
 
 
 def as_value(found: Any) -> Any:

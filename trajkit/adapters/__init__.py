@@ -6,25 +6,96 @@ a case under `tests/golden/<name>/`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from trajkit.errors import TrajkitError, alternatives, quote
-from trajkit.model import Record, Reject, Trajectory
+from trajkit.model import DOMAINS, Record, Reject, Trajectory
 
 TABLE: dict[str, str] = {
+    "adp": "trajkit.adapters.adp",
+    "agentgym": "trajkit.adapters.agentgym",
+    "agentinstruct": "trajkit.adapters.agentinstruct",
+    "agentnet": "trajkit.adapters.agentnet",
+    "agentnet-recording": "trajkit.adapters.agentnet_recording",
+    "agentworldbench": "trajkit.adapters.agentworldbench",
+    "aider": "trajkit.adapters.aider",
+    "aitw": "trajkit.adapters.aitw",
+    "aitz": "trajkit.adapters.aitz",
+    "amex": "trajkit.adapters.amex",
     "androidcontrol": "trajkit.adapters.androidcontrol",
+    "androidlab": "trajkit.adapters.androidlab",
+    "anthropic": "trajkit.adapters.anthropic",
+    "antigravity": "trajkit.adapters.antigravity",
+    "asciinema": "trajkit.adapters.asciinema",
     "atif": "trajkit.adapters.atif",
+    "bfcl": "trajkit.adapters.bfcl",
+    "browser-use": "trajkit.adapters.browser_use",
     "browsergym": "trajkit.adapters.browsergym",
     "claude-code": "trajkit.adapters.claude_code",
+    "cline": "trajkit.adapters.cline",
+    "codeact": "trajkit.adapters.codeact",
+    "codex": "trajkit.adapters.codex",
+    "copilot-cli": "trajkit.adapters.copilot_cli",
+    "cursor": "trajkit.adapters.cursor",
+    "droid": "trajkit.adapters.droid",
+    "gemini": "trajkit.adapters.gemini",
+    "gemini-cli": "trajkit.adapters.gemini_cli",
+    "goose": "trajkit.adapters.goose",
+    "grok-cli": "trajkit.adapters.grok_cli",
+    "gui-odyssey": "trajkit.adapters.gui_odyssey",
+    "harbor-traces": "trajkit.adapters.harbor_traces",
+    "hermes": "trajkit.adapters.hermes",
+    "hermes-agent": "trajkit.adapters.hermes_agent",
+    "inspect": "trajkit.adapters.inspect",
+    "kimi-cli": "trajkit.adapters.kimi_cli",
+    "langchain": "trajkit.adapters.langchain",
+    "langfuse": "trajkit.adapters.langfuse",
+    "langsmith": "trajkit.adapters.langsmith",
+    "litellm-log": "trajkit.adapters.litellm_log",
+    "mcp-fragment": "trajkit.adapters.mcp_fragment",
     "mcp-jsonrpc": "trajkit.adapters.mcp_jsonrpc",
+    "mcpmark": "trajkit.adapters.mcpmark",
+    "mind2web": "trajkit.adapters.mind2web",
     "mini-swe-agent": "trajkit.adapters.mini_swe_agent",
+    "miro": "trajkit.adapters.miro",
     "nnetnav": "trajkit.adapters.nnetnav",
+    "omniact": "trajkit.adapters.omniact",
     "openai-chat": "trajkit.adapters.openai_chat",
+    "openclaw": "trajkit.adapters.openclaw",
+    "opencode": "trajkit.adapters.opencode",
+    "openhands": "trajkit.adapters.openhands",
+    "openhands-sdk": "trajkit.adapters.openhands_sdk",
+    "osworld": "trajkit.adapters.osworld",
+    "otel-genai": "trajkit.adapters.otel_genai",
+    "pi": "trajkit.adapters.pi",
+    "qwen-code": "trajkit.adapters.qwen_code",
+    "responses": "trajkit.adapters.responses",
+    "screenagent": "trajkit.adapters.screenagent",
+    "sharegpt": "trajkit.adapters.sharegpt",
+    "smolagents": "trajkit.adapters.smolagents",
     "swe-agent": "trajkit.adapters.swe_agent",
+    "swe-gym": "trajkit.adapters.swe_gym",
+    "swe-smith": "trajkit.adapters.swe_smith",
+    "synatra": "trajkit.adapters.synatra",
+    "tagged-search": "trajkit.adapters.tagged_search",
+    "tau-bench": "trajkit.adapters.tau_bench",
+    "tau2": "trajkit.adapters.tau2",
+    "terminal-bench": "trajkit.adapters.terminal_bench",
+    "toolathlon": "trajkit.adapters.toolathlon",
+    "toolbench": "trajkit.adapters.toolbench",
+    "turkingbench": "trajkit.adapters.turkingbench",
+    "webarena": "trajkit.adapters.webarena",
+    "weblinx": "trajkit.adapters.weblinx",
+    "webshop-human": "trajkit.adapters.webshop_human",
+    "webthinker": "trajkit.adapters.webthinker",
+    "webvoyager": "trajkit.adapters.webvoyager",
 }
 
 
@@ -56,16 +127,48 @@ class Adapter:
 
 @cache
 def load(name: str) -> Adapter:
-    """Return the adapter of a name.
+    """Return the adapter of a name, or a person's own, named as `package.module:Class`.
 
-    Raises TrajkitError that lists the names when there is none.
+    A class of one's own has the fields of `Adapter` as attributes and methods; only `detect` and
+    `extract` are needed. The current folder is searched too.
+
+    Raises TrajkitError that lists the names when there is none, and when a class cannot be used.
     """
+    if ":" in name:
+        return _own(name)
     if name not in TABLE:
         raise TrajkitError(
-            "--format", f"no adapter {quote(name)}", f"one of auto, {alternatives(TABLE)}"
+            "--format",
+            f"no adapter {quote(name)}",
+            f"one of auto, {alternatives(TABLE)}, or package.module:Class",
         )
     adapter: Adapter = import_module(TABLE[name]).ADAPTER
     return adapter
+
+
+def _own(name: str) -> Adapter:
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), attribute)
+        value = found() if isinstance(found, type) else found
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise TrajkitError(
+            "--format",
+            f"cannot load {quote(name)}: {quote(str(error))}",
+            "give package.module:Class, a class that needs no arguments",
+        ) from error
+    if isinstance(value, Adapter):
+        return value
+    if not all(callable(getattr(value, method, None)) for method in ("detect", "extract")):
+        raise TrajkitError(
+            "--format",
+            f"{quote(name)} has no methods `detect` and `extract`",
+            "docs/adapters.md shows an adapter in 40 lines",
+        )
+    given = {f.name: getattr(value, f.name) for f in fields_of(Adapter) if hasattr(value, f.name)}
+    return Adapter(**{"name": attribute, "title": attribute, "domains": DOMAINS} | given)
 
 
 @cache

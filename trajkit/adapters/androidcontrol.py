@@ -2,7 +2,8 @@
 
 Defined by the AndroidControl data set (TFRecords), here in the JSON form of its converters:
 parallel lists `screenshots`, `accessibility_trees` (n+1 each), `actions`, `step_instructions` (n).
-Drift handled here: trees as text, as a list of nodes, or null; a last screen that is missing.
+Drift handled here: trees as text, as a list of nodes, or null; a last screen that is missing; rows
+without any tree (screens are then known by their pictures alone); actions as JSON text.
 
 Screens stand before the actions and are shifted: the first is the initial state, the observation of
 action k is screen k+1. People recorded the episodes, so there is no model; the instruction of a
@@ -27,6 +28,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+
+import orjson
 
 from trajkit.adapters import Adapter
 from trajkit.model import Record, Reject, Step, Trajectory, to_json_text
@@ -60,14 +63,25 @@ def detect(value: Any) -> bool:
         isinstance(value, dict)
         and "goal" in value
         and isinstance(value.get("actions"), list)
-        and isinstance(value.get("accessibility_trees"), list)
+        and (
+            isinstance(value.get("accessibility_trees"), list)
+            or (
+                isinstance(value.get("step_instructions"), list)
+                and isinstance(value.get("screenshots"), list)
+            )
+        )
     )
 
 
 def extract(record: Record) -> Iterator[Trajectory | Reject]:
     """Give the one episode, or a reject when screens and actions cannot be lined up."""
     document = record.value
-    actions, trees = document["actions"], document["accessibility_trees"]
+    actions, trees = document["actions"], document.get("accessibility_trees")
+    if not isinstance(trees, list):
+        trees = [None] * len(actions)
+    ledger = record.ledger
+    ledger.expect(["goal", *(("action", n) for n in range(len(actions)))])
+    ledger.expect(("screen", n) for n in range(len(trees)))
     if len(trees) not in (len(actions), len(actions) + 1):
         yield Reject(
             origin=record.origin,
@@ -79,6 +93,14 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     states = [_state(tree) for tree in trees] + [None] * (len(actions) + 1 - len(trees))
     thoughts = document.get("step_instructions")
     named = isinstance(thoughts, list) and len(thoughts) == len(actions)
+    ledger.became("goal", "context")
+    for number in range(len(actions)):
+        ledger.became(("action", number), "action")
+    for number, tree in enumerate(trees):
+        if tree is None:
+            ledger.left_out(("screen", number), "picture_only")
+        else:
+            ledger.became(("screen", number), "observation" if number else "context")
     yield Trajectory(
         origin=record.origin,
         adapter=ADAPTER.name,
@@ -94,9 +116,9 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         ),
         steps=tuple(
             Step(
-                action=to_json_text(action),
+                action=action if isinstance(action, str) else to_json_text(action),
                 action_kind="gui",
-                action_name=action.get("action_type"),
+                action_name=_name(action),
                 turn=number,
                 thought=(thoughts[number] or None) if named else None,
                 observation=states[number + 1],
@@ -106,6 +128,16 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
             for number, action in enumerate(actions)
         ),
     )
+
+
+def _name(action: Any) -> str | None:
+    if isinstance(action, str):
+        try:
+            action = orjson.loads(action)
+        except ValueError:
+            return None
+    name = action.get("action_type") if isinstance(action, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _state(tree: Any) -> str | None:

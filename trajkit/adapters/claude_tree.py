@@ -6,13 +6,31 @@ Used by the `claude-code` adapter, whose docstring says what the format is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trajkit.adapters.content import content_text
+from trajkit.ledger import Ledger
 
 _SPEAKS = ("user", "assistant")
+# Lines that tell of the program, not of the talk; a type that is not named here is new.
+_REASONS = dict.fromkeys(
+    (
+        *("agent-color", "agent-name", "agent-setting", "ai-title", "attribution-snapshot"),
+        *("auth_status", "content-replacement", "control_request", "control_response"),
+        *("custom-title", "file-history-snapshot", "frame-link", "keep_alive", "last-prompt"),
+        *("mode", "permission-mode", "pr-link", "prompt_suggestion", "queue-operation"),
+        *("rate_limit_event", "relocated", "result", "started", "system", "tag"),
+        *("tool_use_summary", "worktree-state"),
+    ),
+    "bookkeeping",
+) | {
+    "attachment": "attachment",
+    "progress": "progress",
+    "stream_event": "partial_message",
+    "tool_progress": "progress",
+}
 
 
 @dataclass(slots=True)
@@ -29,6 +47,24 @@ class Line:
     """The line it goes on from; always an earlier one of the file."""
     side_chain: bool
     """Whether a sub-agent wrote it."""
+    event: Hashable
+    """Its name in the ledger."""
+
+    @property
+    def session(self) -> str | None:
+        """The session that wrote it."""
+        return text_of(self.raw.get("sessionId")) or text_of(self.raw.get("session_id"))
+
+    @property
+    def agent(self) -> str | None:
+        """The sub-agent that wrote it; the printed stream only knows the call that began it."""
+        return text_of(self.raw.get("agentId")) or text_of(self.raw.get("parent_tool_use_id"))
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the program knows of a result beside the text; an empty object if nothing."""
+        detail = self.raw.get("toolUseResult", self.raw.get("tool_use_result"))
+        return detail if isinstance(detail, dict) else {}
 
     @property
     def message(self) -> dict[str, Any]:
@@ -62,6 +98,14 @@ class SessionFile:
     """Other lines by type, and what had to be mended in the links."""
     summaries: dict[str, str] = field(default_factory=dict)
     """Titles of conversations by the uuid of their last line."""
+    gaps: list[dict[str, str | None]] = field(default_factory=list)
+    """Lines whose parent is not in the file: its id, theirs, and that of the line before."""
+    spawned: dict[str, str] = field(default_factory=dict)
+    """The call that ran each sub-agent."""
+    init: dict[str, Any] = field(default_factory=dict)
+    """First line of a printed stream: tools, model, folder."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """Last line of a printed stream: outcome, cost."""
 
 
 def text_of(value: Any) -> str | None:
@@ -80,46 +124,94 @@ def speaks(line: dict[str, Any]) -> bool:
     )
 
 
-def read(value: Any) -> SessionFile:
-    """Return the lines of a file with their links mended.
+def is_init(line: dict[str, Any]) -> bool:
+    """Return whether a line begins a printed stream."""
+    return (line.get("type"), line.get("subtype")) == ("system", "init") and "session_id" in line
+
+
+def is_result(line: dict[str, Any]) -> bool:
+    """Return whether a line ends a printed stream."""
+    return (
+        line.get("type") == "result"
+        and isinstance(line.get("subtype"), str)
+        and "session_id" in line
+        and ("num_turns" in line or "total_cost_usd" in line)
+    )
+
+
+def read(
+    value: Any, ledger: Ledger, *, name: str | None = None, all_side: bool = False
+) -> SessionFile:
+    """Return the lines of a file with their links mended, and account for all others.
 
     A line without a parent in a file that has such links begins a tree. A parent that is missing
-    or comes later is replaced by the line before, of the same chain.
+    or comes later is replaced by the line before, of the same chain. An event of the ledger is the
+    number of a line, with the name of the file if it has one. `all_side` is for the file of a
+    sub-agent, whatever its lines say.
     """
     file = SessionFile()
     raws = list(_flat(value if isinstance(value, list) else [value]))
+    events = [number if name is None else (name, number) for number in range(len(raws))]
+    ledger.expect(events)
     ids = {raw["uuid"] for raw in raws if isinstance(raw.get("uuid"), str)}
     linked = any(isinstance(raw.get("parentUuid"), str) for raw in raws)
     before: dict[tuple[Any, ...], str] = {}
     seen: set[str] = set()
-    for number, raw in enumerate(raws):
-        kind = str(raw.get("type"))
+    for number, (raw, event) in enumerate(zip(raws, events, strict=True)):
         id_ = text_of(raw.get("uuid"))
-        if kind == "summary" and isinstance(raw.get("leafUuid"), str):
-            file.summaries[raw["leafUuid"]] = content_text(raw.get("summary"))[0] or ""
         if not speaks(raw):
-            file.counts[kind] += 1
+            _account(raw, event, ids, file, ledger)
             if id_ is None:
                 continue
-        id_ = id_ or f"line {number}"
-        if id_ in seen:
+        line = Line(number, raw, id_ or f"line {number}", None, all_side, event)
+        if line.id in seen:
             file.counts["repeated_uuid"] += 1
+            ledger.left_out(event, "repeated_uuid")
             continue
-        side = raw.get("isSidechain") is True
-        chain: tuple[Any, ...] = (side, text_of(raw.get("agentId")))
-        if not linked:
-            chain = (*chain, text_of(raw.get("sessionId")))
+        line.side_chain |= raw.get("isSidechain") is True
+        line.side_chain |= text_of(raw.get("parent_tool_use_id")) is not None
+        chain = (line.side_chain, line.agent, None if linked else line.session)
         parent = text_of(raw.get("parentUuid")) or text_of(raw.get("logicalParentUuid"))
         is_boundary = raw.get("subtype") == "compact_boundary"
         if not linked or (is_boundary and parent is None):
             parent = before.get(chain)
         elif parent is not None and parent not in seen:
             file.counts["later_parent" if parent in ids else "missing_parent"] += 1
+            if parent not in ids:
+                gap = {"missing": parent, "after": before.get(chain), "before": line.id}
+                file.gaps.append(gap)
             parent = before.get(chain)
-        seen.add(id_)
-        before[chain] = id_
-        file.lines.append(Line(number, raw, id_, parent, side))
+        line.parent = parent
+        if (agent := text_of(line.detail.get("agentId"))) is not None:
+            file.spawned.update((agent, call) for call in _answers(line))
+        seen.add(line.id)
+        before[chain] = line.id
+        file.lines.append(line)
     return file
+
+
+def _account(
+    raw: dict[str, Any], event: Hashable, ids: set[str], file: SessionFile, ledger: Ledger
+) -> None:
+    """Note what becomes of a line that holds no message."""
+    kind = text_of(raw.get("type"))
+    if is_init(raw) or is_result(raw):
+        (file.init if kind == "system" else file.result).update(raw)
+        ledger.became(event, "context")
+        return
+    file.counts[str(kind)] += 1
+    if kind == "summary" and isinstance(raw.get("leafUuid"), str):
+        if raw["leafUuid"] in ids:
+            file.summaries[raw["leafUuid"]] = content_text(raw.get("summary"))[0] or ""
+            ledger.became(event, "context")
+        else:
+            ledger.left_out(event, "foreign_summary")
+    elif kind in _SPEAKS or kind is None:
+        ledger.left_out(event, "malformed_event")
+    elif raw.get("subtype") == "compact_boundary":
+        ledger.became(event, "context")
+    else:
+        ledger.left_out(event, _REASONS.get(kind, "unknown_event"))
 
 
 def _flat(values: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -143,9 +235,7 @@ def _roots(lines: Sequence[Line]) -> dict[str, str]:
 def by_session(lines: list[Line]) -> dict[str | None, list[Line]]:
     """Return whole trees by the session of their last message: two sessions may share a file."""
     roots = _roots(lines)
-    session_of = {
-        roots[line.id]: text_of(line.raw.get("sessionId")) for line in lines if line.message
-    }
+    session_of = {roots[line.id]: line.session for line in lines if line.message}
     groups: dict[str | None, list[Line]] = {}
     for line in lines:
         groups.setdefault(session_of.get(roots[line.id]), []).append(line)
@@ -157,8 +247,7 @@ def by_agent(lines: list[Line]) -> dict[str, list[Line]]:
     roots = _roots(lines)
     groups: dict[str, list[Line]] = {}
     for line in lines:
-        agent = text_of(line.raw.get("agentId")) or roots[line.id]
-        groups.setdefault(agent, []).append(line)
+        groups.setdefault(line.agent or roots[line.id], []).append(line)
     return groups
 
 

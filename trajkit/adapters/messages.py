@@ -6,19 +6,24 @@ parallel calls, orphans and late answers are the same for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 import orjson
 
-from trajkit.ledger import Fate, Ledger
+from trajkit.adapters.content import is_message_list as is_message_list
+from trajkit.adapters.content import observation_kind as observation_kind
+from trajkit.adapters.content import tools_text as tools_text
+from trajkit.ledger import FATES, Ledger
 from trajkit.model import ActionKind, ObservationKind, ObservationSource, Step, to_json_text
+from trajkit.terminal_text import cut_marks
 
-Linked = Literal["id", "position"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Calls and messages are made by the million and read once; frozen ones take four times as long.
+@dataclass(slots=True, kw_only=True)
 class Call:
     """One call of a tool inside an agent message."""
 
@@ -34,7 +39,7 @@ class Call:
     """False when the arguments could not be parsed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Message:
     """One message of a log: what an agent said and called, or what came back."""
 
@@ -48,6 +53,8 @@ class Message:
     """Calls of an assistant message."""
     call_id: str | None = None
     """For a result: the id of its call."""
+    name: str | None = None
+    """For a result: the tool's name, which tells its call where the log gives no ids."""
     error: str | None = None
     """For a result: error text or class."""
     exit_code: int | None = None
@@ -62,6 +69,8 @@ class Message:
     """Time as logged."""
     event: Hashable = None
     """The source event it was read from, for the ledger; null when the adapter accounts itself."""
+    also: tuple[tuple[Hashable, str], ...] = ()
+    """Further source events that went into it: each with its fate, or the reason it is left out."""
     key: str | None = None
     """The log's global id of the event (uuid), for logs whose files may hold copies of others."""
 
@@ -78,8 +87,16 @@ class Folded:
     """Steps in order."""
     step_keys: tuple[str | None, ...] = ()
     """Key of the message each step began with."""
+    step_starts: tuple[int, ...] = ()
+    """Place in the list of the message each step began with."""
     linked_by: dict[str, int] = field(default_factory=dict)
-    """How results found their calls: counts of `id`, `position`, `orphan`, `unanswered`."""
+    """How results found their calls: `id`, `name`, `position`. Then findings, where there are any:
+    `orphan` (no such call), `answered_twice`, `unanswered` at the end or `unanswered_middle`,
+    `repeated_id`, `empty_task`, `empty_message`."""
+
+    def n_steps_of(self, n_messages: int) -> int:
+        """Return how many steps began in the first so many messages."""
+        return bisect_left(self.step_starts, n_messages)
 
     @property
     def acts(self) -> bool:
@@ -131,6 +148,16 @@ def make_call(name: Any, arguments: Any, call_id: Any = None) -> Call:
     )
 
 
+def raw_call(name: str | None, text: str, call_id: Any = None) -> Call:
+    """Return a call of a tool that takes raw text and no JSON object.
+
+    >>> raw_call("apply_patch", "*** Begin").action
+    '{"name": "apply_patch", "arguments": "*** Begin"}'
+    """
+    action = f'{{"name": {to_json_text(name)}, "arguments": {to_json_text(text)}}}'
+    return Call(action=action, name=name, id=id_text(call_id))
+
+
 def id_text(value: Any) -> str | None:
     """Return the id of a call as text, since some logs count with numbers; null for none.
 
@@ -141,33 +168,18 @@ def id_text(value: Any) -> str | None:
     return str(value) if is_number else value or None if isinstance(value, str) else None
 
 
-def observation_kind(text: str | None) -> ObservationKind:
-    """Return `json` for JSON objects and lists, `none` for null, else `text`.
-
-    >>> observation_kind('{"a": 1}'), observation_kind("[1] http://..."), observation_kind(None)
-    ('json', 'text', 'none')
-    """
-    if text is None:
-        return "none"
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            orjson.loads(text)
-        except ValueError:
-            return "text"
-        return "json"
-    return "text"
-
-
 def fold(messages: Iterable[Message], ledger: Ledger | None = None) -> Folded:
     """Return the episode that a message list tells.
 
-    A result belongs to the unanswered call of its id, the newest first, since ids may come back
-    in a later turn; a result without an id (or with an id nobody used) belongs to the oldest
-    unanswered call of the running turn. A second result of one call, and a result with no call
-    at all, become a step of their own with no action. A user text that answers an agent's message
-    is that message's observation; one that follows tool results is a step with no action. A system
-    text after the start is the harness's, and always a step with no action. What each message
-    became is written into the ledger under its `event`.
+    A result belongs to the unanswered call of its id, the newest turn first, since ids may come
+    back later (the steps then have ids with a number behind `~`); a result without an id (or
+    with an id nobody used) belongs to the oldest unanswered call of the running turn, if it can be
+    to one of the tool it names. A second result of one call, and a result with no call at all,
+    become a step of their own with no action. A user text that answers an agent's message is that
+    message's observation; one that follows tool results is a step with no action. A system text
+    after the start is the harness's, and always a step with no action. An agent's message without
+    text, thought and calls is no step, but a finding. What each message became is written into the
+    ledger under its `event`.
     """
     folder = _Folder(ledger or Ledger())
     for message in messages:
@@ -175,100 +187,172 @@ def fold(messages: Iterable[Message], ledger: Ledger | None = None) -> Folded:
     return folder.folded()
 
 
+@dataclass(slots=True)
+class _Draft:
+    """A step that may still get its answer; the fields that a message list decides."""
+
+    action: str
+    action_kind: ActionKind
+    turn: int
+    action_name: str | None = None
+    action_valid: bool = True
+    thought: str | None = None
+    call_id: str | None = None
+    observation: str | None = None
+    observation_kind: ObservationKind = "none"
+    observation_source: ObservationSource = "environment"
+    error: str | None = None
+    exit_code: int | None = None
+    truncated: bool = False
+    media: str | None = None
+    time: str | None = None
+
+
+_DRAFTED = tuple(f.name for f in fields(_Draft))
+_drafted = attrgetter(*_DRAFTED)
+
+
 class _Folder:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.keys: list[str | None] = []
+        self.starts: list[int] = []
+        self.n_messages = 0
         self.system: list[str] = []
         self.task: list[str] = []
-        self.steps: list[Step] = []
+        self.steps: list[_Draft] = []
         self.turn = -1
         self.linked: dict[str, int] = {}
         self.answered: set[int] = set()
         self.waiting: list[int] = []
-        self.ids: set[str] = set()
+        self.ids: dict[int, str] = {}
+        self.uses: dict[str, int] = {}
+        self.taken: set[str] = set()
+        self.asked = False
 
     def add(self, message: Message) -> None:
+        for event, what in message.also:
+            self._note(event, what)
         if message.role == "assistant":
-            self._agent(message)
-            silent = not message.calls and not message.text
-            self._became(message, "thought" if silent and message.thought else "action")
+            if message.calls or message.text or message.thought:
+                self._agent(message)
+                silent = not message.calls and not message.text
+                self._note(message.event, "thought" if silent else "action")
+            else:
+                self._empty(message)
         elif message.role == "result":
             self._result(message)
-            self._became(message, "observation")
+            self._note(message.event, "observation")
         elif self.turn < 0:
-            if message.text and message.source != "harness":
-                (self.system if message.role == "system" else self.task).append(message.text)
-            self._became(message, "context")
+            self._asked(message)
         elif message.text:
             self._said(message)
-            self._became(message, "observation")
-        elif message.event is not None:
-            self.ledger.left_out(message.event, "empty_message")
-        self.keys.extend([message.key] * (len(self.steps) - len(self.keys)))
+            self._note(message.event, "observation")
+        else:
+            self._empty(message)
+        n_new = len(self.steps) - len(self.keys)
+        if n_new:
+            self.keys.extend([message.key] * n_new)
+            self.starts.extend([self.n_messages] * n_new)
+        self.n_messages += 1
 
-    def _became(self, message: Message, fate: Fate) -> None:
-        if message.event is not None:
-            self.ledger.became(message.event, fate)
+    def _note(self, event: Hashable, what: str) -> None:
+        if event is None:
+            return
+        if what in FATES:
+            self.ledger.became(event, what)
+        else:
+            self.ledger.left_out(event, what)
+
+    def _empty(self, message: Message) -> None:
+        if message.event is None and message.also:
+            return
+        self._count("empty_message")
+        self._note(message.event, "empty_message")
+
+    def _asked(self, message: Message) -> None:
+        if message.text and message.text.strip():
+            if message.source != "harness":
+                (self.system if message.role == "system" else self.task).append(message.text)
+            self._note(message.event, "context")
+        else:
+            self._empty(message)
+            self.asked |= message.role == "user"
 
     def _agent(self, message: Message) -> None:
         self.turn += 1
-        said = [text for text in (message.thought, message.text) if text]
         if message.calls:
+            said = [text for text in (message.thought, message.text) if text]
             thought = "\n\n".join(said) or None
             for number, call in enumerate(message.calls):
+                if call.kind not in ("message", "none"):
+                    self.waiting.append(len(self.steps))
                 self.steps.append(
-                    Step(
+                    _Draft(
                         action=call.action,
                         action_kind=call.kind,
                         action_name=call.name,
                         action_valid=call.valid,
-                        call_id=call.id,
+                        call_id=self._unique(call.id),
                         turn=self.turn,
                         thought=thought if number == 0 else None,
-                        observation_kind="none",
                         time=message.time,
                     )
                 )
-                if call.kind not in ("message", "none"):
-                    self.waiting.append(len(self.steps) - 1)
-                if call.id:
-                    self.ids.add(call.id)
         else:
             self.steps.append(
-                Step(
+                _Draft(
                     action=message.text or "",
                     action_kind="message" if message.text else "none",
                     turn=self.turn,
                     thought=message.thought,
-                    observation_kind="none",
                     time=message.time,
                 )
             )
 
+    def _unique(self, call_id: str | None) -> str | None:
+        """Return the id of the next step's call; one that was used before gets a number."""
+        if not call_id:
+            return None
+        self.ids[len(self.steps)] = call_id
+        number = self.uses[call_id] = self.uses.get(call_id, 0) + 1
+        if number > 1:
+            self._count("repeated_id")
+        unique = call_id
+        while unique in self.taken:
+            unique = f"{call_id}~{max(number, 2)}"
+            number += 1
+        self.taken.add(unique)
+        return unique
+
     def _result(self, message: Message) -> None:
-        index = self._find(message.call_id)
+        index, how = self._find(message)
+        self._count(how)
         if index is None:
-            self._count("orphan")
             self.turn = max(self.turn, 0)
-            self.steps.append(Step(action="", action_kind="none", turn=self.turn))
+            self.steps.append(_Draft("", "none", self.turn))
             index = len(self.steps) - 1
         self._answer(index, message, message.source or "environment")
 
-    def _find(self, call_id: str | None) -> int | None:
+    def _find(self, message: Message) -> tuple[int | None, str]:
+        """Return the step that waits for a result, and how it was found or why it was not."""
+        call_id = message.call_id
         if call_id:
-            for index in reversed(self.waiting):
-                if self.steps[index].call_id == call_id:
-                    self._count("id")
-                    return index
-            if call_id in self.ids:
-                return None
-        for index in self.waiting:
-            step = self.steps[index]
-            if step.turn == self.turn and not (call_id and step.call_id):
-                self._count("position")
-                return index
-        return None
+            same = [index for index in self.waiting if self.ids.get(index) == call_id]
+            if same:
+                newest = self.steps[same[-1]].turn
+                return next(i for i in same if self.steps[i].turn == newest), "id"
+            if call_id in self.uses:
+                return None, "answered_twice"
+        free = [
+            index
+            for index in self.waiting
+            if self.steps[index].turn == self.turn and not (call_id and index in self.ids)
+        ]
+        for index in free:
+            if message.name and self.steps[index].action_name == message.name:
+                return index, "name"
+        return (free[0], "position") if free else (None, "orphan")
 
     def _said(self, message: Message) -> None:
         last = self.steps[-1] if self.steps else None
@@ -276,7 +360,7 @@ class _Folder:
         waits = last is not None and last.action_kind == "message" and index not in self.answered
         waits = waits and message.role != "system"
         if not waits:
-            self.steps.append(Step(action="", action_kind="none", turn=self.turn))
+            self.steps.append(_Draft("", "none", self.turn))
             index = len(self.steps) - 1
         heard: ObservationSource = "user" if message.role == "user" else "harness"
         self._answer(index, message, message.source or heard)
@@ -286,29 +370,32 @@ class _Folder:
         if index in self.waiting:
             self.waiting.remove(index)
         text = message.text if message.text is not None else ""
-        self.steps[index] = replace(
-            self.steps[index],
-            observation=text,
-            observation_kind="message" if source == "user" else observation_kind(text),
-            observation_source=source,
-            error=message.error,
-            exit_code=message.exit_code,
-            truncated=message.truncated,
-            media=message.media,
-            time=message.time or self.steps[index].time,
-        )
+        step = self.steps[index]
+        step.observation = text
+        step.observation_kind = "message" if source == "user" else observation_kind(text)
+        step.observation_source = source
+        step.error = message.error
+        step.exit_code = message.exit_code
+        step.truncated = message.truncated or (source != "user" and cut_marks(text)[0])
+        step.media = message.media
+        step.time = message.time or step.time
 
     def _count(self, how: str) -> None:
         self.linked[how] = self.linked.get(how, 0) + 1
 
     def folded(self) -> Folded:
-        if self.waiting:
-            self.linked["unanswered"] = len(self.waiting)
+        for index in self.waiting:
+            later = self.steps[index + 1 :]
+            at_end = all(s.turn == self.turn and s.action_kind != "none" for s in later)
+            self._count("unanswered" if at_end else "unanswered_middle")
+        if self.asked and not self.task:
+            self._count("empty_task")
         return Folded(
             task="\n\n".join(self.task) or None,
             agent_system_prompt="\n\n".join(self.system) or None,
-            steps=tuple(self.steps),
+            steps=tuple(Step(**dict(zip(_DRAFTED, _drafted(s), strict=True))) for s in self.steps),
             step_keys=tuple(self.keys),
+            step_starts=tuple(self.starts),
             linked_by=dict(sorted(self.linked.items())),
         )
 
@@ -318,26 +405,4 @@ def skip_first(steps: tuple[Step, ...], n_steps: int, reason: str) -> tuple[Step
     return tuple(
         replace(step, skip_reason=reason) if number < n_steps else step
         for number, step in enumerate(steps)
-    )
-
-
-def tools_text(tools: Any) -> str | None:
-    """Return tool schemas as JSON text; takes a list, or the JSON text some data sets store."""
-    if not tools:
-        return None
-    if isinstance(tools, str):
-        try:
-            orjson.loads(tools)
-        except ValueError:
-            return to_json_text(tools)
-        return tools
-    return to_json_text(tools)
-
-
-def is_message_list(value: Any, roles: Sequence[str]) -> bool:
-    """Return whether a value is a non-empty list of messages with some of these roles only."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(item, dict) and item.get("role") in roles for item in value)
     )

@@ -30,12 +30,16 @@ import orjson
 from trajkit.adapters import Adapter
 from trajkit.adapters.content import content_text
 from trajkit.adapters.messages import Call, Message, fold, make_call
+from trajkit.ledger import Ledger
 from trajkit.model import ObservationSource, Record, Reject, Trajectory, to_json_text
 
 _VERSIONS = {"mini-swe-agent-1": "1", "mini-swe-agent-1.1": "1.1"}
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)[ \t\r]*\n(.*?)\n```", re.DOTALL)
 _RETURN_CODE = re.compile(
     r"\s*(?:<exception>.*?</exception>\s*)?<returncode>(-?\d{1,9})</returncode>", re.DOTALL
+)
+_PLAIN = re.compile(
+    r"\s*<returncode>-?\d{1,9}</returncode>\s*<output>\n?(.*?)\n?</output>\s*\Z", re.DOTALL
 )
 _CUT = re.compile(r"</returncode>\s*<warning>|<elided_chars>")
 _END = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
@@ -89,8 +93,9 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         )
         return
     info = row["info"] if isinstance(row.get("info"), dict) else {}
-    reader = _Reader(row["messages"])
-    folded = fold(reader.read())
+    record.ledger.expect(range(len(row["messages"])))
+    reader = _Reader(row["messages"], record.ledger)
+    folded = fold(reader.read(), record.ledger)
     logged = {key: item for key, item in row.items() if key not in _LOGGED}
     meta = {
         "submission": info.get("submission") or reader.end.get("submission") or None,
@@ -128,8 +133,9 @@ def _model(info: dict[str, Any]) -> str | None:
 class _Reader:
     """Turns logged messages into `Message`s; `end` holds what the exit message said."""
 
-    def __init__(self, raw: list[dict[str, Any]]) -> None:
+    def __init__(self, raw: list[dict[str, Any]], ledger: Ledger) -> None:
         self.raw = raw
+        self.ledger = ledger
         self.end: dict[str, Any] = {}
         self.started_at: str | None = None
         self._acted = False
@@ -139,25 +145,30 @@ class _Reader:
 
     def read(self) -> Iterator[Message]:
         for number, raw in enumerate(self.raw):
+            if not isinstance(raw, dict):
+                self.ledger.left_out(number, "unknown_event")
+                continue
             extra = raw["extra"] if isinstance(raw.get("extra"), dict) else {}
             time = _time(raw, extra)
             self.started_at = self.started_at or time
             role = raw.get("role")
             if role == "exit":
                 self.end = extra
+                self.ledger.became(number, "context")
             elif role == "assistant" or raw.get("object") == "response":
-                yield self._agent(raw, extra, time)
+                yield self._agent(raw, extra, time, number)
             elif role in ("system", "developer"):
-                yield Message(role="system", text=content_text(raw.get("content"))[0])
+                yield Message(role="system", text=content_text(raw.get("content"))[0], event=number)
             elif isinstance(extra.get("actions"), list):
                 # In human mode a person's command stands where the agent's would.
                 calls = _logged_calls(extra["actions"])
-                yield self._remember(Message(role="assistant", calls=calls, time=time))
+                message = Message(role="assistant", calls=calls, time=time, event=number)
+                yield self._remember(message)
             elif not self._acted:
                 text, media = content_text(raw.get("content"))
-                yield Message(role="user", text=text, media=media, time=time)
+                yield Message(role="user", text=text, media=media, time=time, event=number)
             else:
-                yield from self._answer(raw, extra, time, is_last=number == len(self.raw) - 1)
+                yield from self._answer(raw, extra, time, number)
 
     def _remember(self, message: Message) -> Message:
         self._acted = True
@@ -166,7 +177,9 @@ class _Reader:
         self._command = message.calls[-1].action if message.calls else ""
         return message
 
-    def _agent(self, raw: dict[str, Any], extra: dict[str, Any], time: str | None) -> Message:
+    def _agent(
+        self, raw: dict[str, Any], extra: dict[str, Any], time: str | None, number: int
+    ) -> Message:
         text, thought, tool_calls = _said(raw)
         logged = extra.get("actions")
         if isinstance(logged, list) and logged:
@@ -182,11 +195,18 @@ class _Reader:
             calls = (Call(action=action, name="bash" if valid else None, kind="code", valid=valid),)
             text = _without_fence(text) if valid else ""
         return self._remember(
-            Message(role="assistant", text=text or None, thought=thought, calls=calls, time=time)
+            Message(
+                role="assistant",
+                text=text or None,
+                thought=thought,
+                calls=calls,
+                time=time,
+                event=number,
+            )
         )
 
     def _answer(
-        self, raw: dict[str, Any], extra: dict[str, Any], time: str | None, *, is_last: bool
+        self, raw: dict[str, Any], extra: dict[str, Any], time: str | None, number: int
     ) -> Iterator[Message]:
         """Give what followed an action: its result, a person's word, or the harness's."""
         is_output = raw.get("type") == "function_call_output"
@@ -197,13 +217,15 @@ class _Reader:
         linked = is_output or raw.get("role") == "tool"
         is_plain = not (code or extra or linked)
         submits = any(word in self._command for word in _END)
+        is_last = number == len(self.raw) - 1
         if is_last and is_plain and (submits or not self._n_waiting):
+            self.ledger.became(number, "context")
             self.end = {"submission" if self._n_waiting else "exit_message": text}
             return
         if interrupt == "FormatError" and "model_response" in extra:
             answer = content_text(extra["model_response"])[0] or ""
             call = Call(action=answer, name=None, kind="code", valid=False)
-            yield self._remember(Message(role="assistant", calls=(call,), time=time))
+            yield self._remember(Message(role="assistant", calls=(call,), time=time, event=number))
         is_result = linked or (self._n_waiting > 0 and interrupt in (None, "FormatError"))
         self._n_waiting -= is_result
         source: ObservationSource = "environment" if is_result and self._valid else "harness"
@@ -215,7 +237,7 @@ class _Reader:
         has_full = isinstance(full, str) and full in said
         yield Message(
             role="result" if is_result else "user",
-            text=text,
+            text=_output(text) if is_result and source == "environment" else text,
             call_id=_text(raw.get("call_id") or raw.get("tool_call_id")),
             error=_text(extra.get("exception_info"))
             or ("timeout" if _TIMEOUT.match(said) else None),
@@ -224,7 +246,18 @@ class _Reader:
             source=source,
             media=media,
             time=time,
+            event=number,
         )
+
+
+def _output(text: str | None) -> str | None:
+    """Return what the command printed, where the template adds nothing but its return code.
+
+    >>> _output("<returncode>0</returncode>\\n<output>\\na.py\\n</output>")
+    'a.py'
+    """
+    plain = _PLAIN.match(text or "")
+    return plain.group(1) if plain else text
 
 
 def _return_code(extra: dict[str, Any], shown: re.Match[str] | None) -> int | None:

@@ -87,6 +87,9 @@ def row_key(value: Any) -> str:
 def extract(record: Record) -> Iterator[Trajectory | Reject]:
     """Give the episodes of the rows of one id; an id that starts anew is another run."""
     rows = record.value if isinstance(record.value, list) else [record.value]
+    record.ledger.expect(range(len(rows)))
+    for number in range(len(rows)):
+        record.ledger.became(number, "action")
     runs: list[list[_Row]] = [[]]
     for row in map(_read, rows):
         if any(row.n_previous == other.n_previous for other in runs[-1]):

@@ -79,7 +79,7 @@ def render(
     """
     domain: Domain = domains.load(episode["domain"])
     clean = _Escaper()
-    task, initial = clean(episode["task"]), clean(episode["initial_state"])
+    task, initial = clean(episode["task"]), clean(_shown(domain, episode["initial_state"]))
     system = system_prompt(
         domain,
         variant,
@@ -94,13 +94,17 @@ def render(
             number=number,
             agent_turn=step["turn"],
             action=clean(step["action"]) or "",
-            observation=clean(step["observation"]),
+            observation=clean(_shown(domain, step["observation"])),
             loss=step["loss"],
             target=step["target"],
         )
         for number, step in enumerate(steps, 1)
     )
     return Rendered(domain, system, task, initial, turns, clean.n_found)
+
+
+def _shown(domain: Domain, text: str | None) -> str | None:
+    return None if text is None else domain.shown(text)
 
 
 def chat(rendered: Rendered, upto: int | None = None, *, skip: int = 0) -> list[dict[str, Any]]:

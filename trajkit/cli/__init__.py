@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "filter": "Drop episodes and mark steps by the recipe's filters.",
     "dedup": "Leave out exact and verified near copies of episodes.",
     "transitions": "Cut episodes into transitions with statistics.",
+    "build-bench": "Write benchmark rows in the form of AgentWorldBench.",
     "build-cpt": "Write continual pre-training rows.",
     "build-sft": "Write supervised fine-tuning rows, with rationales.",
     "check": "Judge predictions with the fidelity gate.",

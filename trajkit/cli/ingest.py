@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from trajkit.cli import options
@@ -10,10 +12,22 @@ from trajkit.cli import options
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True)
 @options.output
-@click.option("--format", "format_", default="auto", show_default=True, help="Adapter, or auto.")
+@click.option(
+    "--format",
+    "format_",
+    default="auto",
+    show_default=True,
+    help="Adapter, auto, or package.module:Class for your own.",
+)
 @click.option("--domain", help="Domain of every episode (default: told from its content).")
 @click.option("--source", help="Name of the corpus (default: name of the given root).")
 @click.option("--license", "license_", help="Licence of the source, kept with each episode.")
+@click.option(
+    "--loss-report",
+    "loss",
+    type=click.Path(dir_okay=False),
+    help="Write what each event of each file became, as JSON.",
+)
 @click.option("--strict", is_flag=True, help="Exit 1 when anything was rejected.")
 @options.workers
 @options.quiet
@@ -25,6 +39,7 @@ def command(
     domain: str | None,
     source: str | None,
     license_: str | None,
+    loss: str | None,
     strict: bool,
     workers: int,
     quiet: bool,
@@ -33,7 +48,8 @@ def command(
     """Read raw agent logs of any known format into a store.
 
     PATHS are files, folders, or - for standard input; .gz and .zst are read as they are. What
-    cannot be read goes to rejects.parquet with file, line and reason.
+    cannot be read goes to rejects.parquet with file, line and reason; the table `loss` says for
+    each file how many of its events became action, observation, thought or context.
 
     \b
     Example:
@@ -49,6 +65,11 @@ def command(
         overwrite=overwrite,
         quiet=quiet,
     )
+    if loss is not None:
+        from trajkit.loss import write_loss_report
+        from trajkit.store import Store
+
+        write_loss_report(Store(out), Path(loss))
     options.print_report(report, human)
     n_rejected = sum(report.dropped.values())
     where = f'Hint: trajkit sql {out} "select reason, origin_path, message from rejects"'

@@ -73,6 +73,8 @@ class Domain:
     """System prompts by variant (`v0`, `v1`, ...), with `{{slot}}` places."""
     check: Callable[[Case], Iterator[Finding]]
     """The domain's own rule checks of a prediction."""
+    shown: Callable[[str], str] = str
+    """What a model sees of an observation or first state that the log holds in another form."""
     state_mark: str | None = None
     """For GUI domains the mark of the first state in the first turn; else null."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trajkit.domains.base import EPISODE_SECTIONS, Domain, acting_share
 from trajkit.fidelity.search import check
@@ -129,7 +130,12 @@ _MEMORY = frozenset({"dict_memory", "memory"})
 
 def tool_name(step: Step) -> str:
     """Return the lower-cased tool name without the name of its server."""
-    match = _LAST_PART.match((step.action_name or "").strip().lower())
+    return _plain_name(step.action_name or "")
+
+
+@lru_cache(maxsize=4096)
+def _plain_name(name: str) -> str:
+    match = _LAST_PART.match(name.strip().lower())
     if match is None:
         return ""
     # `server-web_search`: cut at a hyphen only before a name of several words, since a last word

@@ -6,6 +6,7 @@ from trajkit.domains.base import EPISODE_SECTIONS, Domain, acting_share
 from trajkit.domains.search import searches, tool_name
 from trajkit.fidelity.swe import check
 from trajkit.model import Step, Trajectory
+from trajkit.terminal_text import shown
 
 ACTION_SPACE = """\
 The action is one tool call (a JSON object with `name` and `arguments`) or a shell command. Usual
@@ -148,4 +149,5 @@ DOMAIN = Domain(
     demonstrations=DEMONSTRATIONS,
     templates={"v0": V0, "v1": V1},
     check=check,
+    shown=shown,
 )

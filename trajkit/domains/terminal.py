@@ -5,6 +5,7 @@ from __future__ import annotations
 from trajkit.domains.base import EPISODE_SECTIONS, Domain, acting_share
 from trajkit.fidelity.terminal import check
 from trajkit.model import Step, Trajectory
+from trajkit.terminal_text import shown
 
 ACTION_SPACE = """\
 The action is a JSON array of objects, typed one after the other:
@@ -134,4 +135,5 @@ DOMAIN = Domain(
     demonstrations=DEMONSTRATIONS,
     templates={"v0": V0, "v1": V1},
     check=check,
+    shown=shown,
 )

@@ -9,12 +9,13 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from trajkit import schema
+from trajkit import domains, schema
 from trajkit.fidelity.findings import Axis, Case, Turn, Verdict
 from trajkit.fidelity.gate import judge
+from trajkit.inputs import list_inputs
 from trajkit.model import Origin, Reject, to_json_text
 from trajkit.progress import Progress
-from trajkit.readers import FileReader, list_inputs
+from trajkit.readers import FileReader
 from trajkit.report import Report, under
 from trajkit.store import Store, inputs_of, iterate_parts, open_writer
 from trajkit.tables import TABLES, file_sha256, rejects_table, write_table
@@ -165,17 +166,23 @@ def case(
     """Return what the gate needs to judge one prediction.
 
     History is the steps of earlier turns: parallel calls of one turn may be answered in any order.
+    Raw terminal output stands as a screen shows it, in the log and in the prediction.
     """
     step = steps[step_index]
+    shown = domains.load(episode["domain"]).shown
+
+    def seen(text: str | None) -> str | None:
+        return None if text is None else shown(text)
+
     past = [earlier for earlier in steps[:step_index] if earlier["turn"] < step["turn"]]
     return Case(
         domain=episode["domain"],
         action=_turn(step, None),
-        history=tuple(_turn(earlier, earlier["observation"]) for earlier in past),
-        initial_state=episode["initial_state"],
+        history=tuple(_turn(earlier, seen(earlier["observation"])) for earlier in past),
+        initial_state=seen(episode["initial_state"]),
         task=episode["task"],
-        recorded=step["observation"],
-        prediction=prediction,
+        recorded=shown(step["observation"]),
+        prediction=shown(prediction),
         error=step["error"],
         exit_code=step["exit_code"],
     )
