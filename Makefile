@@ -44,6 +44,7 @@ docs: $(READY)  ## Rewrite docs/formats.md, and docs/loss.md where LOGS names a 
 	$(BIN)/python docs/pages.py $(LOGS)
 
 bench: $(READY)  ## Measure speed as ratios in one run.
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/peers teich==0.3.6
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/gate.py
 

@@ -2,7 +2,8 @@
 
 Templates are the logs of the repository, the raw cases of the adapters, and the shared samples
 where they lie beside it. Copies get ids of their own; of the lines of each longer text about half
-are replaced by lines of other logs. Sizes of messages stay what they are in the templates.
+are replaced by lines of other logs. Sizes of messages stay what they are in the templates. Of
+the lines put in, none holds what Python's `splitlines` cuts at: readers that use it would stop.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Corpus:
             for template in templates
             for text in _texts(template)
             for line in text.split("\n")
-            if 20 <= len(line) <= 400
+            if 20 <= len(line) <= 400 and line.splitlines() == [line]
         }
         self._pool = sorted(lines)
         self._number = 0

@@ -94,7 +94,7 @@ def test_every_event_of_a_case_has_a_fate(raw: Path) -> None:
 def test_a_kept_episode_fits_the_schema(raw: Path) -> None:
     kept = [one for one in read_case(raw) if isinstance(one, Trajectory)]
     for found in kept:
-        document, fault = ingest.document_of(found, ingest.Options(domain="mcp"), Counter())
+        document, fault = ingest.document_of(found, ingest.Options(domain="mcp"))
         assert fault is None
         assert schema.is_valid("trajectory", document)
 
@@ -242,7 +242,7 @@ def test_a_damaged_record_gives_episodes_or_rejects_and_is_left_as_it_was(values
                 assert isinstance(one, Trajectory | Reject)
                 if isinstance(one, Trajectory):
                     # Whatever is wrong in a field is found by the schema, not by a crash.
-                    ingest.document_of(one, ingest.Options(), Counter())
+                    ingest.document_of(one, ingest.Options())
     assert orjson.dumps(values) == before
 
 

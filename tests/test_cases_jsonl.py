@@ -265,3 +265,17 @@ def test_rows_of_a_parquet_file_are_read_like_lines(tmp_path: Path) -> None:
     found = list(trajkit.read(tmp_path / "rows.parquet"))
     assert [one.steps[0].observation for one in found] == [f"n{n}" for n in range(70)]
     assert found[3].origin.key == "[3]"
+
+
+# SQ04
+def test_questions_about_long_texts_fit_in_little_memory(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [chat([("peek", {}, "z" * 5_000_000)])] * 60)
+    store = ingested(path, tmp_path)
+    with duckdb.connect(config={"memory_limit": "300MB"}) as connection:
+        for table in ("steps", "trajectories"):
+            files = f"read_parquet('{store}/{table}/*.parquet')"
+            connection.execute(f"create view {table} as select * from {files}")
+        query = "select domain, count(*), sum(n_steps) from trajectories group by all"
+        assert connection.execute(query).fetchall() == [("mcp", 60, 60)]
+        query = "select count(*), sum(length(observation)) from steps where observation like 'z%'"
+        assert connection.execute(query).fetchall() == [(60, 300_000_000)]

@@ -18,6 +18,7 @@ from trajkit.adapters.casts import is_open
 from trajkit.adapters.messages import Message, fold, make_call
 from trajkit.builders import render
 from trajkit.ingest import ingest
+from trajkit.marks import finished
 from trajkit.model import Origin, Record, Reject, Trajectory
 from trajkit.store import Store
 from trajkit.terminal_text import Terminal, cut_marks, is_raw, screen, shown
@@ -140,7 +141,10 @@ def test_a_result_is_marked_as_cut_where_the_log_did_not_say() -> None:
         Message(role="assistant", text="Shall I go on?"),
         Message(role="user", text="I saw\n<truncated 12 lines>\nthere"),
     ]
-    assert [step.truncated for step in fold(messages).steps] == [True, False]
+    steps = fold(messages).steps
+    origin = Origin(path="p")
+    found = finished(Trajectory(origin=origin, adapter="a", steps=steps))
+    assert [step.truncated for step in found.steps] == [True, False]
 
 
 # Commands that contain what looks like prompts and commands (TM04).

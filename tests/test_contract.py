@@ -85,7 +85,7 @@ LAYERS = [
     {"archives", "inputs", "json_arrays", "pictures", "streams", "terminal_text"},
     {"schema", "tables", "store", "readers", "progress", "report"},
     {"adapters", "domains", "worldmodel", "fidelity"},
-    {"extraction", "lineage"},
+    {"extraction", "lineage", "marks"},
     {
         "ingest",
         "loss",

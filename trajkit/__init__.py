@@ -25,6 +25,7 @@ def read(
     """
     from trajkit.extraction import Account, known, read_unit, units
     from trajkit.inputs import list_inputs
+    from trajkit.marks import finished
     from trajkit.model import Trajectory
 
     candidates = known(format)
@@ -32,6 +33,6 @@ def read(
     for unit in units(list_inputs(tuple(map(str, paths))), candidates):
         for found in read_unit(unit, candidates, account):
             if isinstance(found.outcome, Trajectory):
-                yield found.outcome
+                yield finished(found.outcome)
             elif rejects is not None:
                 rejects.append(found.outcome)

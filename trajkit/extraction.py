@@ -55,6 +55,25 @@ class Account:
     """Counts by place and adapter: `records`, `episodes`, each fate, `left_out.<reason>`."""
     n_records: int = 0
     """Records so far."""
+    shapes: dict[Any, tuple[Adapter, int]] = field(default_factory=dict)
+    """Who took values of one shape (their keys) so far, and how many in a row."""
+
+    def owners(self, value: Any, candidates: tuple[Adapter, ...]) -> list[Adapter]:
+        """Return whose a value is.
+
+        All are asked until 50 values of one shape were the same adapter's; from then on it is
+        asked first, and the others only when it declines: seventy detections cost more than a row.
+        """
+        shape = _shape(value)
+        owner, n_times = self.shapes.get(shape, (None, 0))
+        if owner is not None and n_times >= _HEAD_VALUES:
+            if owner in candidates and owner.detect(value):
+                return [owner]
+            n_times = 0
+        owners = adapters.claims(value, candidates)
+        if len(owners) == 1:
+            self.shapes[shape] = owners[0], n_times + 1 if owners[0] is owner else 1
+        return owners
 
     def note(self, path: str, adapter: str, ledger: Ledger, outcomes: Counter[str]) -> None:
         """Book one record; the events of a record that became no episode share its reason."""
@@ -68,6 +87,11 @@ class Account:
         else:
             reason = next((name for name in outcomes if name != "episode"), "no_episode")
             counts[f"left_out.{reason}"] += fates.total() + reasons.total() or 1
+
+
+def _shape(value: Any) -> Any:
+    first = value[0] if isinstance(value, list) and value else value
+    return type(value), tuple(first) if isinstance(first, dict) else type(first)
 
 
 def known(format_name: str) -> tuple[Adapter, ...]:
@@ -198,7 +222,7 @@ def _records_of(
         whole = head[0].value
     elif reader.kind == "elements":
         whole = [value.value for value in head]
-    owners = adapters.claims(whole, candidates) if whole is not None else []
+    owners = account.owners(whole, candidates) if whole is not None else []
     if owners and reader.kind == "elements":
         # One episode that is a huge list: there is no way but to hold it.
         whole = [value.value for value in itertools.chain(head, values)]
@@ -220,7 +244,7 @@ def _records_of(
         yield from _numbered(account, _extract(sessions, record, account))
         return
     rows = tuple(a for a in candidates if a.unit != "session")
-    for owners, record in _rows(itertools.chain(head, values), rows, path):
+    for owners, record in _rows(itertools.chain(head, values), rows, path, account):
         yield from _numbered(account, _extract(owners, record, account))
 
 
@@ -241,17 +265,14 @@ def _session_owners(head: list[Any], candidates: tuple[Adapter, ...]) -> list[Ad
 
 
 def _rows(
-    values: Iterator[Value], candidates: tuple[Adapter, ...], path: str
+    values: Iterator[Value], candidates: tuple[Adapter, ...], path: str, account: Account
 ) -> Iterator[tuple[list[Adapter], Record]]:
     """Give records with their owners; rows that belong together are gathered first."""
     group: list[Value] = []
     running: tuple[Adapter, str] | None = None
     place = Origin(path=path)
-    owners: list[Adapter] = []
     for number, value in enumerate(values):
-        # Far into a file its rows have shown their format; only then is the first guess enough.
-        if not (number >= _HEAD_VALUES and len(owners) == 1 and owners[0].detect(value.value)):
-            owners = adapters.claims(value.value, candidates)
+        owners = account.owners(value.value, candidates)
         key = owners[0].row_key(value.value) if len(owners) == 1 and owners[0].row_key else None
         joins = None if key is None else (owners[0], key)
         if running is not None and joins != running:

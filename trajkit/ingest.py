@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
-import orjson
 import pyarrow as pa
 
 from trajkit import adapters, domains, lineage, schema
@@ -20,6 +20,7 @@ from trajkit.errors import TrajkitError, alternatives, quote
 from trajkit.extraction import Account, Unit, known, read_unit, units
 from trajkit.inputs import list_inputs
 from trajkit.ledger import FATES
+from trajkit.marks import marked
 from trajkit.model import (
     DOMAINS,
     Domain,
@@ -30,7 +31,6 @@ from trajkit.model import (
     to_json_text,
     trajectory_id,
 )
-from trajkit.pictures import without_pictures
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.store import StoreWriter, open_writer
@@ -206,7 +206,8 @@ def _read_shard(shard: Shard, writer: StoreWriter, options: Options) -> Counter[
     ties = lineage.Ties(name)
     family: dict[str | None, str] = {}
     record = -1
-    with writer.reject_sink(name) as rejects, EpisodeSink(writer.path, name) as part:
+    finish = partial(marked, repairs=account.repairs)
+    with writer.reject_sink(name) as rejects, EpisodeSink(writer.path, name, finish) as part:
         for unit in shard.units:
             for found in read_unit(unit, candidates, account):
                 if found.record != record:
@@ -216,7 +217,7 @@ def _read_shard(shard: Shard, writer: StoreWriter, options: Options) -> Counter[
                 if isinstance(outcome, Reject):
                     rejects.add(outcome)
                     continue
-                document, fault = document_of(outcome, options, account.repairs)
+                document, fault = document_of(outcome, options)
                 if fault is not None:
                     rejects.add(fault)
                     continue
@@ -258,30 +259,7 @@ def loss_table(account: Account) -> pa.Table:
     return rows_table(rows, TABLES["loss"])
 
 
-_TEXTS = ("task", "agent_system_prompt", "initial_state")
-_STEP_TEXTS = ("thought", "action", "observation")
-
-
-def _leave_out_pictures(document: dict[str, Any], repairs: Counter[str]) -> None:
-    """Replace pictures that stand in texts as base64; a step's own are named in its `media`."""
-    for name in _TEXTS:
-        if document[name] is not None:
-            document[name], _, n_replaced = without_pictures(document[name])
-            if n_replaced:
-                repairs["picture_in_text"] += n_replaced
-    for step in document["steps"]:
-        for name in _STEP_TEXTS:
-            if step[name] is None:
-                continue
-            step[name], media, n_replaced = without_pictures(step[name])
-            if n_replaced:
-                repairs["picture_in_text"] += n_replaced
-                step["media"] = to_json_text(orjson.loads(step["media"] or "[]") + media)
-
-
-def document_of(
-    found: Trajectory, options: Options, repairs: Counter[str]
-) -> tuple[dict[str, Any], Reject | None]:
+def document_of(found: Trajectory, options: Options) -> tuple[dict[str, Any], Reject | None]:
     """Return the trajectory as one flat document with ids, or the reason it does not fit."""
     domain = cast(Domain | None, options.domain) or found.domain or domains.guess(found)
     found = replace(found, domain=domain)
@@ -323,5 +301,4 @@ def document_of(
         return document, Reject(
             origin=origin, reason="schema_violation", pointer=pointer, message=message
         )
-    _leave_out_pictures(document, repairs)
     return document, None

@@ -25,7 +25,8 @@ _MAGIC = {
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-_SIGNS = (";base64,", "iVBORw0KGgo", "/9j", "R0lGOD", "UklGR")
+SIGNS = (";base64,", "iVBORw0KGgo", "/9j", "R0lGOD", "UklGR")
+"""A text without any of these holds no picture."""
 _SLASH = r"\\{0,8}/"
 _ESCAPED = r"\\{1,8}(?:/|u00(?:2[bf]|3d))|%2[bf]|%3d"
 # Possessive repeats and bounded counts: no input makes the search go far back, so it is linear.
@@ -56,12 +57,7 @@ def without_pictures(text: str) -> tuple[str, list[dict[str, Any]], int]:
     >>> pictures[0]["mime"], pictures[0]["bytes"]
     ('image/png', 48)
     """
-    if len(text) < MIN_URL_CHARS:
-        return text, [], 0
-    for sign in _SIGNS:
-        if sign in text:
-            break
-    else:
+    if len(text) < MIN_URL_CHARS or not any(sign in text for sign in SIGNS):
         return text, [], 0
     found: dict[str, dict[str, Any]] = {}
     n_replaced = 0

@@ -201,7 +201,7 @@ class FileReader:
 
     def _split(self, lines: Iterable[bytes]) -> Iterator[Value]:
         """Tell a document from JSON lines by whether the first line stands alone."""
-        numbered = ((number, raw) for number, raw in enumerate(lines, 1) if raw.strip())
+        numbered = ((number, raw) for number, raw in enumerate(lines, 1) if not raw.isspace())
         first = next(numbered, None)
         if first is None:
             self._reject(None, "empty_file", "the file holds only white space", None)

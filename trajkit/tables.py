@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from operator import itemgetter
 from pathlib import Path
@@ -190,14 +190,19 @@ _POLARS_TYPES = {
 
 
 def rows_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table of a flat schema; keys beside the schema are left out.
+    """Return rows as a table of a flat schema; keys beside the schema are left out."""
+    return _cast(rows_frame(rows, schema), schema)
 
-    Goes through polars, which takes Python lists faster than pyarrow and does not load pandas.
+
+def rows_frame(rows: list[dict[str, Any]], schema: pa.Schema) -> pl.DataFrame:
+    """Return rows as a frame with the columns of a flat schema.
+
+    polars takes Python lists faster than pyarrow and does not load pandas.
     """
     types = {column.name: _POLARS_TYPES[column.type] for column in schema}
     columns = zip(*map(itemgetter(*schema.names), rows), strict=True)
     data = dict(zip(schema.names, columns, strict=True)) if rows else {}
-    return _cast(pl.DataFrame(data, schema=types), schema)
+    return pl.DataFrame(data, schema=types)
 
 
 def _cast(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
@@ -284,12 +289,20 @@ def gather_into(target: Path, sources: list[Path], schema: pa.Schema) -> None:
 class EpisodeSink:
     """Writes the two tables of a part side by side, one row group at a time; a context manager.
 
+    `finish` has a last look at the rows of a group, given the name of their table.
+
     A part that grows past `MAX_PART_BYTES` of text goes on as `part-00000-001` and so forth.
     """
 
-    def __init__(self, folder: Path, part: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        part: str,
+        finish: Callable[[str, pl.DataFrame], pl.DataFrame] | None = None,
+    ) -> None:
         self._folder = folder
         self._part = part
+        self._finish = finish
         self._rows: dict[str, list[dict[str, Any]]] = {"trajectories": [], "steps": []}
         self._files: dict[str, pq.ParquetWriter] = {}
         self._group_bytes = 0
@@ -335,7 +348,10 @@ class EpisodeSink:
                 self._files[name] = pq.ParquetWriter(
                     self._path(name, temporary=True), TABLES[name], compression="zstd"
                 )
-            self._files[name].write_table(rows_table(rows, TABLES[name]))
+            frame = rows_frame(rows, TABLES[name])
+            if self._finish is not None:
+                frame = self._finish(name, frame)
+            self._files[name].write_table(to_arrow(name, frame))
             rows.clear()
         self._group_bytes = 0
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from trajkit.extraction import Account, known, read_unit, units
 from trajkit.inputs import list_inputs
+from trajkit.marks import finished
 from trajkit.model import Reject, Trajectory
 
 FOLDER = Path(__file__).parent
@@ -54,6 +55,8 @@ def account_of(raw: Path) -> tuple[list[Trajectory | Reject], Account]:
 
 def _in_folder(outcome: Trajectory | Reject, raw: Path) -> Trajectory | Reject:
     """Return the outcome with the adapter's name before its path, as a reader of the diff wants."""
+    if isinstance(outcome, Trajectory):
+        outcome = finished(outcome)
     path = f"{raw.parent.name}/{outcome.origin.path}"
     return replace(outcome, origin=replace(outcome.origin, path=path))
 

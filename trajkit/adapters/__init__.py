@@ -99,7 +99,7 @@ TABLE: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Adapter:
     """How one raw log format is told apart and read."""
 

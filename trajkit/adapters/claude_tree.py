@@ -49,6 +49,33 @@ class Line:
     """Whether a sub-agent wrote it."""
     event: Hashable
     """Its name in the ledger."""
+    message: dict[str, Any] = field(init=False)
+    """The message of a line that speaks, else an empty object."""
+    blocks: list[dict[str, Any]] = field(init=False)
+    """The content blocks of the message; plain text is one block."""
+    reply_id: str | None = field(init=False)
+    """The id that all lines of one reply of the model share."""
+    answers: frozenset[str] = field(init=False)
+    """The ids of the calls whose results it holds."""
+
+    def __post_init__(self) -> None:
+        """Take the message apart once: a line is looked at from many sides."""
+        self.message = self.raw["message"] if speaks(self.raw) else {}
+        content = self.message.get("content")
+        parts = [content] if isinstance(content, str) else content or ()
+        self.blocks = [
+            {"type": "text", "text": part} if isinstance(part, str) else part
+            for part in parts
+            if isinstance(part, str | dict)
+        ]
+        kind = self.raw.get("type")
+        self.reply_id = text_of(self.message.get("id")) if kind == "assistant" else None
+        ids = [
+            text_of(block.get("tool_use_id"))
+            for block in (self.blocks if kind == "user" else ())
+            if block.get("type") == "tool_result"
+        ]
+        self.answers = frozenset(filter(None, ids))
 
     @property
     def session(self) -> str | None:
@@ -65,27 +92,6 @@ class Line:
         """What the program knows of a result beside the text; an empty object if nothing."""
         detail = self.raw.get("toolUseResult", self.raw.get("tool_use_result"))
         return detail if isinstance(detail, dict) else {}
-
-    @property
-    def message(self) -> dict[str, Any]:
-        """The message of a line that speaks, else an empty object."""
-        return self.raw["message"] if speaks(self.raw) else {}
-
-    @property
-    def blocks(self) -> list[dict[str, Any]]:
-        """The content blocks of the message; plain text is one block."""
-        content = self.message.get("content")
-        parts = [content] if isinstance(content, str) else content or []
-        return [
-            {"type": "text", "text": part} if isinstance(part, str) else part
-            for part in parts
-            if isinstance(part, str | dict)
-        ]
-
-    @property
-    def reply_id(self) -> str | None:
-        """The id that all lines of one reply of the model share."""
-        return text_of(self.message.get("id")) if self.raw.get("type") == "assistant" else None
 
 
 @dataclass(slots=True)
@@ -183,7 +189,7 @@ def read(
             parent = before.get(chain)
         line.parent = parent
         if (agent := text_of(line.detail.get("agentId"))) is not None:
-            file.spawned.update((agent, call) for call in _answers(line))
+            file.spawned.update((agent, call) for call in line.answers)
         seen.add(line.id)
         before[chain] = line.id
         file.lines.append(line)
@@ -277,7 +283,7 @@ class _Tree:
         for line in lines:
             if line.reply_id is not None:
                 self.by_reply.setdefault(line.reply_id, []).append(line)
-            for call in _answers(line):
+            for call in line.answers:
                 self.by_call.setdefault(call, []).append(line)
 
     def way_to(self, leaf: Line) -> list[Line]:
@@ -293,14 +299,6 @@ class _Tree:
         calls = {text_of(block.get("id")) for line in agent for block in line.blocks} - {None}
         for call in calls:
             for line in self.by_call.get(call or "", ()):
-                if _answers(line) <= calls:
+                if line.answers <= calls:
                     chosen[line.id] = line
         return sorted(chosen.values(), key=lambda line: line.number)
-
-
-def _answers(line: Line) -> set[str]:
-    """Return the ids of the calls whose results a line holds."""
-    if line.raw.get("type") != "user":
-        return set()
-    results = [block for block in line.blocks if block.get("type") == "tool_result"]
-    return {id_ for block in results if (id_ := text_of(block.get("tool_use_id"))) is not None}

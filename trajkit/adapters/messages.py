@@ -19,7 +19,6 @@ from trajkit.adapters.content import observation_kind as observation_kind
 from trajkit.adapters.content import tools_text as tools_text
 from trajkit.ledger import FATES, Ledger
 from trajkit.model import ActionKind, ObservationKind, ObservationSource, Step, to_json_text
-from trajkit.terminal_text import cut_marks
 
 
 # Calls and messages are made by the million and read once; frozen ones take four times as long.
@@ -376,7 +375,7 @@ class _Folder:
         step.observation_source = source
         step.error = message.error
         step.exit_code = message.exit_code
-        step.truncated = message.truncated or (source != "user" and cut_marks(text)[0])
+        step.truncated = message.truncated
         step.media = message.media
         step.time = message.time or step.time
 

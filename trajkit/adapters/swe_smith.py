@@ -51,7 +51,7 @@ def detect(value: Any) -> bool:
 def extract(record: Record) -> Iterator[Trajectory | Reject]:
     """Give the one episode of a row."""
     row, found = record.value, read(record)
-    marked = next((m for words in said(found, "user") if (m := _TASK.search(words))), None)
+    marked = _TASK.search(next(iter(said(found, "user")), ""))
     yield from episode(
         record,
         ADAPTER.name,
