@@ -95,14 +95,17 @@ def _is_told_in_full(raw: bytes, value: Any) -> bool:
     """Return whether a decoded value is sure to hold all that its bytes say.
 
     orjson keeps the last of two equal keys, makes a double of an integer past 64 bits and forgets
-    how a fraction was written. Compact text that comes out the same again is safe. For other
-    text: as many keys as there are quotes before a colon that no backslash stands before (a space
-    between the two, or a key that ends in a backslash, only costs time), and no double, or each
-    fraction with the same digits in the same order, no exponent and nothing huge.
+    how a fraction was written. Text that comes out the same again is safe: compact, or printed
+    with two blanks a level. For other text: as many keys as there are quotes before a colon that
+    no backslash stands before (a space between the two, or a key that ends in a backslash, only
+    costs time), and no double, or each fraction with the same digits in the same order, no
+    exponent and nothing huge.
     """
     try:
-        if b'": ' not in raw[:_HEAD]:
-            written = orjson.dumps(value)
+        head = raw[:_HEAD]
+        printed = head.startswith((b'{\n  "', b"[\n  "))
+        if printed or b'": ' not in head:
+            written = orjson.dumps(value, option=orjson.OPT_INDENT_2 if printed else None)
             if raw.startswith(written) and len(raw) - len(written) <= 2:
                 return True
         n_keys, doubles = _walk(value)

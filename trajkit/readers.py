@@ -34,7 +34,7 @@ _SNIFF_BYTES = 4096
 _SNIFF_LINES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Value:
     """One decoded value and the 1-based line it began on (null for a whole document)."""
 
@@ -224,7 +224,12 @@ class FileReader:
             return
         yield Value(value, first[0])
         for number, raw in itertools.chain([second], numbered):
-            yield from self._line(raw, number)
+            try:
+                value = decode(raw, self.repairs)
+            except ValueError:
+                yield from self._line(raw, number)
+            else:
+                yield Value(value, number)
 
     def _after_a_broken_line(
         self, first: tuple[int, bytes], numbered: Iterator[tuple[int, bytes]]

@@ -103,7 +103,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     head = headers[0] if headers else {}
     contexts = [line.payload for line in lines if line.kind == "turn_context"]
     n_copied_lines = _copied(lines, head)
-    n_copied = folded.n_steps_of(_n_before(messages, n_copied_lines))
+    n_copied = folded.n_steps_of(_n_before(messages, [n_copied_lines])[0])
     own = [m for m in messages if isinstance(m.event, int) and m.event >= n_copied_lines]
     task = folded.task
     if n_copied_lines:
@@ -111,9 +111,10 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     models = list(dict.fromkeys(model for c in contexts if (model := text(c.get("model")))))
     spawn = mapping(mapping(mapping(head.get("source")).get("subagent")).get("thread_spawn"))
     windows = [
-        folded.n_steps_of(_n_before(messages, number))
-        for number, line in enumerate(lines)
-        if line.kind == "compacted"
+        folded.n_steps_of(n_messages)
+        for n_messages in _n_before(
+            messages, [number for number, line in enumerate(lines) if line.kind == "compacted"]
+        )
     ]
     system = [first_text([mapping(head.get("base_instructions"))], "text")]
     system += [text(head.get("instructions")), folded.agent_system_prompt]
@@ -151,10 +152,18 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     )
 
 
-def _n_before(messages: list[Message], line: int) -> int:
-    """Return how many messages come before those of a line."""
-    places = (n for n, m in enumerate(messages, 1) if isinstance(m.event, int) and m.event < line)
-    return max(places, default=0)
+def _n_before(messages: list[Message], lines: list[int]) -> list[int]:
+    """Return how many messages come before those of each line; the lines ascend."""
+    counts = []
+    n_before = 0
+    events = sorted((m.event, n) for n, m in enumerate(messages, 1) if isinstance(m.event, int))
+    at = 0
+    for line in lines:
+        while at < len(events) and events[at][0] < line:
+            n_before = max(n_before, events[at][1])
+            at += 1
+        counts.append(n_before)
+    return counts
 
 
 def _messages(lines: list[Line], found: Items) -> Iterator[Message]:
