@@ -8,6 +8,7 @@ looks like an order (`\\x1b[0m` written out in source code) and CRLF line ends a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -255,10 +256,17 @@ _MARKS = tuple(
         r"\A\s*The output of your call to [^\n]{1,100} was too long to be displayed\.",
         r"\A<persisted-output>\s*Output too large\b",
         r"^Output too large\. (?:Showing|Full output)\b",
+    )
+)
+_LAST_MARKS = tuple(
+    re.compile(pattern, re.MULTILINE | re.IGNORECASE)
+    for pattern in (
         r"\.\.\.[ ]?\(\d+ (?:characters|chars|bytes|tokens|lines)\)\Z",
         rf"{_LINE}[\[(<](?:output |content )?{_WORD}[\])>]\s*\Z",
     )
 )
+_MARK_CHARS = 400
+"""No mark reaches further from its word than this; the note in a clipped response ends early."""
 HINTS = (
     "runcated",
     "mitted",
@@ -304,10 +312,41 @@ def cut_marks(text: str) -> tuple[bool, int | None]:
     """
     if not may_be_cut(text):
         return False, None
-    for pattern in _MARKS:
-        mark = pattern.search(text)
-        if mark is not None and not _WINDOW.search(mark[0]):
-            sizes = _N_ELIDED.search(mark[0])
-            digits = next((size for size in sizes.groups() if size), None) if sizes else None
-            return True, int(digits.replace(",", "")) if digits else None
+    for start, end in _stretches(text):
+        for pattern in _MARKS:
+            mark = pattern.search(text, start, end)
+            if mark is not None and not _WINDOW.search(mark[0]):
+                return True, _n_elided(mark[0])
+    for pattern in _LAST_MARKS:
+        mark = pattern.search(text, max(0, len(text) - _MARK_CHARS))
+        if mark is not None:
+            return True, _n_elided(mark[0])
     return False, None
+
+
+def _stretches(text: str) -> Iterator[tuple[int, int]]:
+    """Give the stretches of whole lines around the words that marks share: few of a long text.
+
+    A line longer than any mark is cut where no mark can end.
+    """
+    done = 0
+    for at in sorted(place for hint in HINTS for place in _all(text, hint)):
+        if at < done:
+            continue
+        start = max(text.rfind("\n", 0, max(at - _MARK_CHARS, 0)), at - 2 * _MARK_CHARS, 0)
+        done = text.find("\n", at + _MARK_CHARS)
+        done = min(len(text) if done < 0 else done, at + 2 * _MARK_CHARS)
+        yield start, done
+
+
+def _all(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
+
+
+def _n_elided(mark: str) -> int | None:
+    sizes = _N_ELIDED.search(mark)
+    digits = next((size for size in sizes.groups() if size), None) if sizes else None
+    return int(digits.replace(",", "")) if digits else None
