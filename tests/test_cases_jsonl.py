@@ -145,6 +145,14 @@ def test_no_digit_of_an_argument_changes(tmp_path: Path, spaced: bool) -> None:
     assert as_text[0].steps[0].action == f'{{"name": "peek", "arguments": {given}}}'
 
 
+def test_a_number_that_keeps_its_text_is_still_a_number(tmp_path: Path) -> None:
+    row = call_line("x")[:-1] + ', "reward": 0.50}'
+    (found,), _ = read_text(tmp_path / "a.jsonl", row)
+    assert (found.reward, found.outcome_status) == (0.5, "unknown")
+    stores = ingested(tmp_path / "a.jsonl", tmp_path)
+    assert [one["reward"] for one in rows(stores, "trajectories")] == [0.5]
+
+
 def test_an_object_that_names_a_key_twice_is_refused_and_not_guessed(tmp_path: Path) -> None:
     lines = [call_line("x", '{"path": "a", "path" : "b"}'), call_line("kept")]
     found, rejects = read_text(tmp_path / "a.jsonl", "\n".join(lines))

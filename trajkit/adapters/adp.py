@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.fields import first_text, mapping, mappings, no_action, text
+from trajkit.adapters.fields import first_text, mapping, mappings, no_action, quantity, text
 from trajkit.adapters.messages import Call, Message, fold, id_text, make_call, tools_text
 from trajkit.adapters.text_calls import labelled
 from trajkit.model import (
@@ -90,7 +90,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     for number in range(n_given):
         record.ledger.became(number, "context")
     details = mapping(row.get("details"))
-    rewards = [event["reward"] for event in content if type(event.get("reward")) in (int, float)]
+    rewards = [event["reward"] for event in content if quantity(event.get("reward")) is not None]
     kept = {
         name: value
         for name, value in details.items()

@@ -23,7 +23,7 @@ from typing import Any
 from trajkit.adapters import Adapter, agent_grammars
 from trajkit.adapters.agent_grammars import ENVIRONMENTS
 from trajkit.adapters.chat_rows import episode, head, read, said
-from trajkit.adapters.fields import first_text, text
+from trajkit.adapters.fields import first_text, quantity, text
 from trajkit.model import OutcomeStatus, Record, Reject, Trajectory
 
 _LISTS = ("conversations",)
@@ -77,7 +77,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         model=text(row.get("model")),
         initial_state=talk.state,
         outcome_status=_outcome(row.get("success")),
-        reward=float(reward) if type(reward) in (int, float) else None,
+        reward=float(reward) if quantity(reward) is not None else None,
         meta={"id": name, "source": text(row.get("source")), "game_file": row.get("game_file")},
     )
 

@@ -40,8 +40,8 @@ from typing import Any
 
 from trajkit.adapters import Adapter
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import first_text, integer, mapping, mappings
-from trajkit.adapters.screens import media_text, named_picture, number
+from trajkit.adapters.fields import first_text, integer, mapping, mappings, quantity
+from trajkit.adapters.screens import media_text, named_picture
 from trajkit.model import Bundle, OutcomeStatus, Record, Reject, Step, Trajectory, to_json_text
 
 _TREES = ("axtree", "axtree_txt", "axtree_pruned")
@@ -102,7 +102,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         task=_goal(document, steps[0]),
         initial_state=_state(steps[0]),
         outcome_status=_outcome(summary),
-        reward=number(summary.get("cum_reward")),
+        reward=quantity(summary.get("cum_reward")),
         exit_status=_end(summary),
         meta=to_json_text(meta),
         steps=tuple(_steps(steps)),
@@ -159,7 +159,7 @@ def _end(summary: dict[str, Any]) -> str | None:
 
 def _outcome(summary: dict[str, Any]) -> OutcomeStatus:
     """Return success for the full reward, failure for none at an end that was reached."""
-    reward = number(summary.get("cum_reward"))
+    reward = quantity(summary.get("cum_reward"))
     if reward is None or _end(summary) is None:
         return "unknown"
     if reward >= 1:

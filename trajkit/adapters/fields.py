@@ -34,6 +34,16 @@ def integer(value: Any) -> int | None:
     return value if type(value) is int else None
 
 
+def quantity(value: Any) -> float | None:
+    """Return a value that is a number, else null.
+
+    >>> quantity(3), quantity(True), quantity("3")
+    (3.0, None, None)
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None
+
+
 def first_text(values: Iterable[dict[str, Any]], *keys: str) -> str | None:
     """Return the first text that stands under one of some keys."""
     return next(
@@ -47,10 +57,11 @@ def time_text(value: Any) -> str | None:
     >>> time_text("today"), time_text(1700000000), time_text(1700000000123)
     ('today', '2023-11-14T22:13:20Z', '2023-11-14T22:13:20.123000Z')
     """
-    if type(value) not in (int, float):
+    seconds = quantity(value)
+    if seconds is None:
         return text(value)
     try:
-        moment = datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
+        moment = datetime.fromtimestamp(seconds / 1000 if abs(seconds) > 1e11 else seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return str(value)
     return moment.isoformat().replace("+00:00", "Z")

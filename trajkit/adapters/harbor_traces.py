@@ -26,9 +26,8 @@ from typing import Any
 
 from trajkit.adapters import Adapter, terminus
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import meta_text, text
+from trajkit.adapters.fields import meta_text, quantity, text
 from trajkit.adapters.messages import Message, fold, is_message_list, tools_text
-from trajkit.adapters.openai_chat import number
 from trajkit.adapters.prefixes import longest
 from trajkit.adapters.terminus import split_terminus_task
 from trajkit.adapters.text_calls import agent_message, tool_call_tags
@@ -113,7 +112,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
 
 def _reward(result: Any) -> float | None:
     try:
-        return float(result) if isinstance(result, str) else number(result)
+        return float(result) if isinstance(result, str) else quantity(result)
     except ValueError:
         return None
 

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trajkit.adapters.fields import mapping, text
-from trajkit.adapters.openai_chat import number
+from trajkit.adapters.fields import mapping, quantity, text
 from trajkit.model import OutcomeStatus
 
 _FILES = (
@@ -82,15 +81,15 @@ def facts(files: Mapping[str, Any], looked_at: list[str]) -> dict[str, Any]:
 
 def _reward(rewards: Any) -> float | None:
     if isinstance(rewards, dict):
-        values = [value for value in map(number, rewards.values()) if value is not None]
+        values = [value for value in map(quantity, rewards.values()) if value is not None]
         only = values[0] if len(values) == 1 else None
-        return number(rewards.get("reward")) if "reward" in rewards else only
+        return quantity(rewards.get("reward")) if "reward" in rewards else only
     if isinstance(rewards, str):
         try:
             return float(rewards)
         except ValueError:
             return None
-    return number(rewards)
+    return quantity(rewards)
 
 
 def _outcome(reward: float | None) -> OutcomeStatus:

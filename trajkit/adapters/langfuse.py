@@ -22,9 +22,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.fields import first_text, mapping, mappings, text
+from trajkit.adapters.fields import first_text, mapping, mappings, quantity, text
 from trajkit.adapters.messages import Message, make_call
-from trajkit.adapters.openai_chat import number
 from trajkit.adapters.spans import Span, Trace, episodes
 from trajkit.adapters.traced_messages import parsed, traced_messages
 from trajkit.model import DOMAINS, Record, Reject, Trajectory, to_json_text
@@ -86,7 +85,7 @@ def _head(trace: Trace, found: dict[str, Any]) -> None:
     trace.task = trace.task or text(asked) or first_text([mapping(asked)], "input", "question")
     trace.agent = trace.agent or text(found.get("name"))
     scores = [_camel(one) for one in mappings(found.get("scores"))]
-    known = [value for one in scores if (value := number(one.get("value"))) is not None]
+    known = [value for one in scores if (value := quantity(one.get("value"))) is not None]
     trace.reward = known[0] if len(known) == 1 else trace.reward
     if scores:
         trace.meta["scores"] = {str(one.get("name")): one.get("value") for one in scores}

@@ -22,9 +22,8 @@ from typing import Any
 
 from trajkit.adapters import Adapter
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import first_text, mapping, mappings, text
+from trajkit.adapters.fields import first_text, mapping, mappings, quantity, text
 from trajkit.adapters.messages import Call, make_call
-from trajkit.adapters.openai_chat import number
 from trajkit.adapters.spans import Span, Trace, episodes
 from trajkit.adapters.traced_messages import parsed, traced_messages
 from trajkit.model import DOMAINS, Record, Reject, Trajectory, to_json_text
@@ -88,7 +87,7 @@ def _head(trace: Trace, run: dict[str, Any]) -> None:
     trace.exit_status = "error" if run.get("error") else trace.exit_status
     stats = mapping(run.get("feedback_stats"))
     scores = [mapping(one).get("avg") for one in stats.values()]
-    known = [score for score in map(number, scores) if score is not None]
+    known = [score for score in map(quantity, scores) if score is not None]
     trace.reward = known[0] if len(known) == 1 else trace.reward
     trace.meta |= {"feedback": stats} if stats else {}
     trace.meta |= {"tags": run["tags"]} if run.get("tags") else {}

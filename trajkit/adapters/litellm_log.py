@@ -31,7 +31,7 @@ from typing import Any
 
 from trajkit.adapters import Adapter, openai_chat, response_items
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import mapping, mappings, meta_text, text, time_text
+from trajkit.adapters.fields import mapping, mappings, meta_text, quantity, text, time_text
 from trajkit.adapters.messages import Message, fold, is_message_list, tools_text
 from trajkit.adapters.prefixes import longest, mark_copies
 from trajkit.model import Bundle, Record, Reject, Trajectory, to_json_text
@@ -175,7 +175,7 @@ def _episode(call: _Call, family: list[_Call], record: Record) -> Trajectory | R
     log = call.log
     kwargs = mapping(log.get("kwargs"))
     costs = [one.log.get("cost", one.log.get("response_cost")) for one in family]
-    known = [cost for cost in costs if type(cost) in (int, float)]
+    known = [cost for cost in costs if quantity(cost) is not None]
     system = folded.agent_system_prompt or text(log.get("instructions"))
     return Trajectory(
         origin=record.origin,

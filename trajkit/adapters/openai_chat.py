@@ -34,7 +34,7 @@ import orjson
 
 from trajkit.adapters import Adapter
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import mapping, mappings, text
+from trajkit.adapters.fields import mapping, mappings, quantity, text
 from trajkit.adapters.messages import (
     Call,
     Message,
@@ -139,7 +139,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         agent_system_prompt=folded.agent_system_prompt,
         action_space=tools_text(tools) or _declared(folded.agent_system_prompt),
         outcome_status=_outcome(row),
-        reward=number(row.get("reward")),
+        reward=quantity(row.get("reward")),
         meta=to_json_text(meta | {"linked_by": folded.linked_by}),
         steps=folded.steps,
     )
@@ -148,12 +148,6 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
 def _is_small(value: Any) -> bool:
     """Return whether a column is a fact about the row and not one more text of it."""
     return value is not None and len(to_json_text(value)) <= _MAX_META_CHARS
-
-
-def number(value: Any) -> float | None:
-    """Return a value that is a number, else null."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
 
 
 def _outcome(row: dict[str, Any]) -> OutcomeStatus:

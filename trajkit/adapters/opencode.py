@@ -32,7 +32,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.fields import first_text, mapping, mappings, meta_text, text, time_text
+from trajkit.adapters.fields import (
+    first_text,
+    mapping,
+    mappings,
+    meta_text,
+    quantity,
+    text,
+    time_text,
+)
 from trajkit.adapters.messages import fold
 from trajkit.adapters.opencode_parts import Entry, Part, Reader
 from trajkit.adapters.step_keys import distinct
@@ -340,7 +348,7 @@ def _cwd(replies: list[dict[str, Any]]) -> str | None:
 
 
 def _cost(replies: list[dict[str, Any]]) -> float | None:
-    costs = [info["cost"] for info in replies if type(info.get("cost")) in (int, float)]
+    costs = [info["cost"] for info in replies if quantity(info.get("cost")) is not None]
     return float(sum(costs)) if costs else None
 
 

@@ -28,8 +28,8 @@ from typing import Any
 
 from trajkit.adapters import Adapter
 from trajkit.adapters.content import content_text
-from trajkit.adapters.fields import first_text, mapping, mappings, text
-from trajkit.adapters.screens import call_name, media_text, named_picture, number, outcome_of
+from trajkit.adapters.fields import first_text, mapping, mappings, quantity, text
+from trajkit.adapters.screens import call_name, media_text, named_picture, outcome_of
 from trajkit.model import ActionKind, Bundle, Origin, Record, Reject, Step, Trajectory, to_json_text
 
 _ID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}[\w-]*"
@@ -128,7 +128,7 @@ def _bundled(record: Record, files: Bundle) -> Iterator[Trajectory | Reject]:
 
 def _score(content: Any) -> float | None:
     try:
-        return number(content) if not isinstance(content, str) else float(content.strip())
+        return quantity(content) if not isinstance(content, str) else float(content.strip())
     except ValueError:
         return None
 

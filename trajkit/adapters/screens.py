@@ -55,12 +55,6 @@ def state_text(lines: Iterable[tuple[str, Any]], tree: Any = None) -> str | None
     return f"{written}\n\n{tree}" if written else tree
 
 
-def number(value: Any) -> float | None:
-    """Return a value that is a number, else null."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
-
-
 def outcome_of(reward: float | None) -> OutcomeStatus:
     """Return success for the full reward of 1, failure for none, and unknown between."""
     if reward is None or 0 < reward < 1:

@@ -28,7 +28,7 @@ from typing import Any
 
 from trajkit.adapters import Adapter
 from trajkit.adapters.chat_rows import LISTS, episode, read, said
-from trajkit.adapters.fields import first_text, text
+from trajkit.adapters.fields import first_text, quantity, text
 from trajkit.adapters.hermes import declared_tools, is_search_row, is_tagged, tagged_messages
 from trajkit.adapters.marked_text import Mark, marked_messages
 from trajkit.adapters.messages import Message, tools_text
@@ -111,7 +111,7 @@ def _marked(
             Message(role="system" if is_system else "user", text=words.strip(), event=event)
         )
     asked = next((words for role, words in turns if role == "user"), "")
-    score = next((row[k] for k in ("score", "reward") if type(row.get(k)) in (int, float)), None)
+    score = next((row[k] for k in ("score", "reward") if quantity(row.get(k)) is not None), None)
     yield from episode(
         record,
         ADAPTER.name,

@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 
 from trajkit.adapters import Adapter, openai_chat
-from trajkit.adapters.fields import mapping, mappings, meta_text, no_action, text
+from trajkit.adapters.fields import mapping, mappings, meta_text, no_action, quantity, text
 from trajkit.adapters.json_calls import unparsed
 from trajkit.adapters.messages import Message, fold, make_call
 from trajkit.model import OutcomeStatus, Record, Reject, Trajectory
@@ -61,7 +61,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
     if not folded.acts:
         yield no_action(record, "run_failed" if "error" in info else "no_action")
         return
-    reward = openai_chat.number(row.get("reward"))
+    reward = quantity(row.get("reward"))
     yield Trajectory(
         origin=record.origin,
         adapter=ADAPTER.name,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trajkit.adapters import Adapter
-from trajkit.adapters.fields import mapping, text
+from trajkit.adapters.fields import mapping, quantity, text
 from trajkit.model import Record, Reject, Step, Trajectory, to_json_text
 
 
@@ -51,7 +51,7 @@ def extract(record: Record) -> Iterator[Trajectory | Reject]:
         return
     for number, _ in rest:
         record.ledger.became(number, "action")
-    rewards = [p["reward"] for _, p in rest if type(p.get("reward")) in (int, float)]
+    rewards = [p["reward"] for _, p in rest if quantity(p.get("reward")) is not None]
     yield Trajectory(
         origin=record.origin,
         adapter=ADAPTER.name,
