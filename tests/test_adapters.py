@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from golden.update import (
     FOLDER,
@@ -30,7 +29,7 @@ from trajkit.adapters.messages import Message, fold, make_call
 from trajkit.errors import TrajkitError
 from trajkit.extraction import extract
 from trajkit.inputs import InputFile, list_inputs
-from trajkit.model import Bundle, Origin, Record, Reject, Trajectory
+from trajkit.model import Bundle, Origin, Record, Reject, Trajectory, to_json_text
 from trajkit.readers import FileReader
 
 RAW_FILES = raw_files()
@@ -227,7 +226,7 @@ def test_no_detection_fails_on_a_damaged_value(value: Any) -> None:
 @settings(max_examples=500, deadline=None)
 @given(damaged(TRUE_FILES))
 def test_a_damaged_record_gives_episodes_or_rejects_and_is_left_as_it_was(values: Any) -> None:
-    before = orjson.dumps(values)
+    before = to_json_text(values)
     for adapter in adapters.all_adapters():
         if not any(adapter.detect(value) for value in values):
             continue
@@ -243,7 +242,7 @@ def test_a_damaged_record_gives_episodes_or_rejects_and_is_left_as_it_was(values
                 if isinstance(one, Trajectory):
                     # Whatever is wrong in a field is found by the schema, not by a crash.
                     ingest.document_of(one, ingest.Options())
-    assert orjson.dumps(values) == before
+    assert to_json_text(values) == before
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 from chats import chat, write_rows
+from peaks import peak_bytes
 
 import trajkit
 from trajkit import tables
@@ -193,22 +191,14 @@ def test_a_huge_array_on_one_line_is_read_in_bounded_memory(tmp_path: Path) -> N
         for _ in range(n_rows - 1):
             file.write("," + row)
         file.write("]")
-    script = textwrap.dedent("""
-        import resource, sys
-        from trajkit.ingest import ingest
-        report = ingest((sys.argv[1],), sys.argv[2], quiet=True)
-        print(report.kept, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000)
-    """)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path), str(tmp_path / "store")],
-        capture_output=True,
-        check=True,
-        text=True,
+    code = (
+        "import sys; from trajkit.ingest import ingest\n"
+        "print(ingest((sys.argv[1],), sys.argv[2], quiet=True).kept)\n"
     )
-    kept, peak_megabytes = map(int, done.stdout.split())
+    peak, (kept,) = peak_bytes(code, path, tmp_path / "store")
     assert path.stat().st_size > 140_000_000
-    assert kept == n_rows
-    assert peak_megabytes < 500
+    assert int(kept) == n_rows
+    assert peak < 500_000_000
 
 
 def test_a_huge_array_that_breaks_off_keeps_what_came_before(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_every_property_of_a_schema_is_described(name: str) -> None:
 LAYERS = [
     {"errors", "ledger", "model", "control_tokens", "json_text", "terminal_text"},
     {"archives", "inputs", "json_arrays", "pictures", "streams", "terminal_text"},
-    {"schema", "tables", "store", "readers", "progress", "report"},
+    {"schema", "tables", "store", "readers", "parallel", "progress", "report"},
     {"adapters", "domains", "worldmodel", "fidelity"},
     {"extraction", "lineage", "marks"},
     {
@@ -91,7 +91,11 @@ LAYERS = [
         "loss",
         "validate",
         "filters",
+        "scrub",
+        "secrets",
         "dedup",
+        "decontaminate",
+        "split",
         "transitions",
         "builders",
         "publish",

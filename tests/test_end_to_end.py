@@ -36,7 +36,7 @@ def test_the_demo_pipeline_runs_from_raw_logs_to_judged_rationales(
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr[-2_000:]
-    for stage in ("ingest", "filter", "dedup", "transitions", "build-cpt", "build-sft"):
+    for stage in ("ingest", "scrub", "filter", "dedup", "transitions", "build-cpt", "build-sft"):
         assert any(line.startswith(f"{stage} ") for line in done.stdout.split("\n"))
     assert "One CPT example" in done.stdout
     assert "One SFT example" in done.stdout
@@ -63,5 +63,5 @@ def test_the_demo_pipeline_runs_from_raw_logs_to_judged_rationales(
 
     before = {file: file.read_bytes() for file in sorted((tmp_path / "out").rglob("*.parquet"))}
     again = subprocess.run(command, capture_output=True, text=True, env=os.environ)
-    assert again.stderr.count("up to date") == 6
+    assert again.stderr.count("up to date") == 7
     assert {file: file.read_bytes() for file in before} == before

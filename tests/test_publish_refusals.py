@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from chats import chat, write_rows
 from click.testing import CliRunner
 from hub_fixtures import (
     NAME,
@@ -18,8 +19,12 @@ from hub_fixtures import (
 from huggingface_hub import constants
 from loopback_hub import TOKEN, LoopbackHub
 
+from trajkit.builders.cpt import build_cpt
 from trajkit.cli.publish import command
 from trajkit.errors import TrajkitError
+from trajkit.ingest import Options, ingest
+from trajkit.scrub import scrub
+from trajkit.transitions import transitions
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added"])
@@ -176,3 +181,25 @@ def test_the_command_prints_one_line_of_json_and_the_preview_beside_it(flow: Pat
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["dry_run"] is True
     assert "Would upload to" in result.stderr
+
+
+# SE01
+def test_rows_with_a_secret_stop_the_upload_and_are_counted_not_shown(
+    tmp_path: Path, hub: LoopbackHub
+) -> None:
+    password = "".join(["Tr0ub4", "dor&", "3xyz"])
+    answer = f"db_password={password}\nadmin: ann.lee@" + "example-mail.org"
+    path = write_rows(tmp_path / "log.jsonl", [chat([("bash", {"command": "env"}, answer)] * 3)])
+    ingest((str(path),), tmp_path / "raw", options=Options(domain="terminal"), quiet=True)
+    transitions(tmp_path / "raw", tmp_path / "tr", quiet=True)
+    build_cpt(tmp_path / "tr", tmp_path / "cpt", quiet=True)
+    with pytest.raises(TrajkitError, match=r"holds \d+ email, \d+ named_secret") as caught:
+        push(tmp_path / "cpt", hub)
+    assert password not in str(caught.value)
+    assert not hub.calls
+    report = push(tmp_path / "cpt", hub, allow_secrets=True)
+    assert report.extra["secrets"]["named_secret"] >= 1
+    scrub(tmp_path / "raw", tmp_path / "clean", quiet=True)
+    transitions(tmp_path / "clean", tmp_path / "tr2", quiet=True)
+    build_cpt(tmp_path / "tr2", tmp_path / "cpt2", quiet=True)
+    assert "secrets" not in push(tmp_path / "cpt2", hub).extra

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from trajkit.model import Origin, Reject, Trajectory
+from trajkit.progress import without_bar
 from trajkit.store import StoreWriter
 from trajkit.tables import rejects_table, to_arrow, write_atomically, write_table
 
@@ -91,6 +92,7 @@ def link(writer: StoreWriter) -> Counter[str]:
     if not files["parents"] and not files["keys"]:
         return Counter()
     with duckdb.connect(config={"memory_limit": _MEMORY, "threads": 1}) as base:
+        without_bar(base)
         base.execute("set temp_directory = ?", [str(writer.marks / "spill")])
         for name, columns in _COLUMNS.items():
             kinds = ", ".join(

@@ -212,7 +212,7 @@ def content_hash(trajectory: Trajectory) -> str:
     """
     head = _content_of(trajectory)
     steps = list(map(_step_content_of, trajectory.steps))
-    return hashlib.sha256(orjson.dumps([head, steps])).hexdigest()[:32]
+    return hashlib.sha256(orjson.dumps([head, steps], default=_as_written)).hexdigest()[:32]
 
 
 def trajectory_id(content: str, origin: Origin) -> str:

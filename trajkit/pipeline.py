@@ -21,6 +21,7 @@ from trajkit.store import AlreadyDoneError, Store
 STAGES: dict[str, str] = {
     "ingest": "trajkit.ingest:ingest",
     "validate": "trajkit.validate:validate",
+    "scrub": "trajkit.scrub:scrub",
     "filter": "trajkit.filters:filter_episodes",
     "dedup": "trajkit.dedup:dedup",
     "transitions": "trajkit.transitions:transitions",

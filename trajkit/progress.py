@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _LINE_EVERY_SECONDS = 5.0
 
@@ -45,3 +49,12 @@ class Progress:
 
     def _line(self) -> None:
         print(f"{self._stage}: {self._done}/{self._total} {self._unit}", file=sys.stderr)
+
+
+def without_bar(connection: DuckDBPyConnection) -> None:
+    """Keep DuckDB from drawing a bar of its own on standard output, where the report belongs."""
+    import duckdb
+
+    # In a notebook it has none to draw, and says so.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("set enable_progress_bar = false")

@@ -27,6 +27,7 @@ from trajkit.builders.examples import SPLITS
 from trajkit.errors import TrajkitError, quote
 from trajkit.progress import Progress
 from trajkit.report import Report
+from trajkit.secrets.rows import secrets_in
 from trajkit.store import MANIFEST, Store
 from trajkit.tables import file_sha256
 
@@ -50,6 +51,7 @@ def publish(
     license: str | None,
     tag: str | None,
     quiet: bool,
+    allow_secrets: bool = False,
     endpoint: str | None = None,
 ) -> tuple[Report, str | None]:
     """Return the report, and without `upload` a preview of the card and the files.
@@ -57,7 +59,8 @@ def publish(
     Without `upload` nothing leaves this machine. Each file is hashed against the manifest first.
     A repository's own prose and other configs stay; `endpoint` is another Hub than the default.
 
-    Raises TrajkitError for a folder that is not built or was altered, and when the Hub refuses.
+    Raises TrajkitError for a folder that is not built or was altered, for rows that hold secrets or
+    personal data unless these are allowed, and when the Hub refuses.
     """
     _check_names(repository, tag)
     build = open_build(folder, quiet=quiet)
@@ -71,6 +74,13 @@ def publish(
         report.warnings.append(
             "no scrub stage was found behind these rows: look for secrets and personal data first"
         )
+    if found := secrets_in(build.files.values(), quiet=quiet):
+        report.extra["secrets"] = dict(sorted(found.items()))
+        what = "holds " + ", ".join(f"{n} {kind}" for kind, n in sorted(found.items()))
+        if upload and not allow_secrets:
+            hint = "run `trajkit scrub` before the build; --allow-secrets if they may be seen"
+            raise TrajkitError(str(folder), what, hint)
+        report.warnings.append(f"{quote(str(folder))} {what}")
     preview = None
     if upload:
         with _bars(quiet):

@@ -133,7 +133,23 @@ TABLES: dict[str, pa.Schema] = {
         level name!
         method name!
         estimated_similarity float!
-        exact_similarity float!"""),
+        exact_similarity float!
+        step_index int
+        kept_step_index int"""),
+    "contamination": _columns("""
+        trajectory_id name!
+        benchmark name!
+        instance_id name!
+        method name!
+        similarity float!
+        ours_where name!
+        ours_start int!
+        ours_end int!
+        ours_text text!
+        theirs_where name!
+        theirs_start int!
+        theirs_end int!
+        theirs_text text!"""),
     "verdicts": _columns("""
         trajectory_id name!
         step_index int!

@@ -7,7 +7,6 @@ gives no precedence, no number for "short" and no rule for empty sides; ours are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from trajkit import domains
 from trajkit.errors import TrajkitError, alternatives
 from trajkit.progress import Progress
 from trajkit.report import Report, under
+from trajkit.split import BRIDGE, NEAR_THRESHOLD, split
 from trajkit.store import Store, inputs_of, iterate_parts, open_writer
 from trajkit.terminal_text import ROUND_LENGTHS
 
@@ -41,6 +41,9 @@ def transitions(
     *,
     keep_ratios: Mapping[str, float] | None = None,
     seed: int = 0,
+    split_by: str = "task",
+    split_near: float | None = NEAR_THRESHOLD,
+    split_from: str | Path | None = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Report:
@@ -52,23 +55,33 @@ def transitions(
     `suspect_cuts` in the report counts targets of a length at which harnesses cut, with no mark of
     it; nothing is done to them.
 
+    How episodes are grouped is the business of `split`; `split_from` is a store that this stage
+    wrote before, whose episodes keep their side.
+
     Raises TrajkitError for an unknown category or a ratio outside [0, 1].
     """
     ratios = _ratios(keep_ratios or {})
     source = Store(store).require("trajectories", "steps")
+    earlier = None if split_from is None else Store(split_from).require("transitions")
     report = Report("transitions", out)
     writer = open_writer(
         out,
         kind="store",
         stage="transitions",
-        options={"keep_ratios": ratios, "seed": seed},
-        inputs=inputs_of(source),
+        options={
+            "keep_ratios": ratios,
+            "seed": seed,
+            "split_by": split_by,
+            "split_near": split_near,
+        },
+        inputs=inputs_of(source) + ([] if earlier is None else inputs_of(earlier)),
         overwrite=overwrite,
     )
     parts = source.parts()
+    sides = split(source, by=split_by, near_threshold=split_near, earlier=earlier)
     with Progress("transitions", len(parts), "parts", quiet=quiet) as progress:
         for part in iterate_parts(source, writer):
-            rows = _rows(source, part, ratios, seed)
+            rows = _rows(source, part, ratios, seed, sides.groups)
             writer.write("transitions", part, rows)
             writer.link(source, "trajectories", part)
             writer.link(source, "steps", part)
@@ -79,6 +92,7 @@ def transitions(
     report.read = report.kept = report.written = counts["read"]
     report.extra["targets"] = counts["targets"]
     report.extra["in_loss"] = counts["loss"]
+    report.extra["split"] = sides.counts()
     report.extra["suspect_cuts"] = counts["round"]
     report.extra["category"] = under(counts, "category")
     report.extra["context_only"] = under(counts, "context_only")
@@ -177,12 +191,12 @@ def category() -> pl.Expr:
     )
 
 
-def _rows(source: Store, part: str, ratios: Mapping[str, float], seed: int) -> pl.DataFrame:
-    episodes = source.read("trajectories", part)
+def _rows(
+    source: Store, part: str, ratios: Mapping[str, float], seed: int, groups: pl.DataFrame
+) -> pl.DataFrame:
+    episodes = source.read("trajectories", part).select("trajectory_id", "content_hash")
     steps = _as_shown(source.read("steps", part)).join(
-        episodes.select("trajectory_id", "content_hash", split_group=_split_groups(episodes)),
-        on="trajectory_id",
-        maintain_order="left",
+        episodes.join(groups, on="trajectory_id"), on="trajectory_id", maintain_order="left"
     )
     last = pl.col("step_index") == pl.col("step_index").max().over("trajectory_id")
     skip = pl.coalesce(
@@ -196,6 +210,7 @@ def _rows(source: Store, part: str, ratios: Mapping[str, float], seed: int) -> p
             .otherwise(pl.lit("missing_observation"))
         ),
         pl.when(pl.col("action_kind") == "none").then(pl.lit("empty_action")),
+        pl.when(pl.col("is_bridge")).then(pl.lit(BRIDGE)),
     )
     rows = (
         overlap_statistics(steps)
@@ -230,24 +245,3 @@ def uniform_draws(hashes: pl.Series, indices: pl.Series, seed: int) -> npt.NDArr
         x = x ^ (x >> np.uint64(31))
     draws: npt.NDArray[np.float64] = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return draws
-
-
-def _split_groups(episodes: pl.DataFrame) -> pl.Series:
-    """Return the group of each episode: its task, else itself; a sub-agent goes with its parent."""
-    tasks = {
-        id_: " ".join(task.lower().split()) if task and task.strip() else id_
-        for id_, task in episodes.select("trajectory_id", "task").iter_rows()
-    }
-    parents = dict(episodes.select("trajectory_id", "parent_id").iter_rows())
-
-    def root(id_: str) -> str:
-        seen = set()
-        while (parent := parents.get(id_)) and parent in tasks and parent not in seen:
-            seen.add(id_)
-            id_ = parent
-        return id_
-
-    return pl.Series(
-        [sha256(tasks[root(id_)].encode()).hexdigest()[:16] for id_ in episodes["trajectory_id"]],
-        dtype=pl.String,
-    )

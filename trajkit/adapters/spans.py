@@ -207,7 +207,7 @@ def _signature(message: Message) -> str:
 def _loose(action: str) -> Any:
     try:
         value = orjson.loads(action)
-        return to_json_text(orjson.loads(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)))
+        return orjson.dumps(orjson.loads(to_json_text(value)), option=orjson.OPT_SORT_KEYS).decode()
     except ValueError:
         return action
 

@@ -12,6 +12,7 @@ from trajkit import __version__
 COMMANDS: dict[str, str] = {
     "ingest": "Read raw agent logs of any known format into a store.",
     "validate": "Check stores and files against the schemas.",
+    "scrub": "Take secrets and personal data out of every text.",
     "filter": "Drop episodes and mark steps by the recipe's filters.",
     "dedup": "Leave out exact and verified near copies of episodes.",
     "transitions": "Cut episodes into transitions with statistics.",

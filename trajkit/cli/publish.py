@@ -14,6 +14,7 @@ from trajkit.cli import options
 @click.option("--private/--public", default=True, show_default=True, help="Of a new repository.")
 @click.option("--license", "license_", help="Licence for the card.")
 @click.option("--tag", help="Tag the uploaded revision.")
+@click.option("--allow-secrets", is_flag=True, help="Upload although secrets were found.")
 @options.quiet
 def command(
     folder: str,
@@ -22,12 +23,14 @@ def command(
     private: bool,
     license_: str | None,
     tag: str | None,
+    allow_secrets: bool,
     quiet: bool,
     human: bool | None,
 ) -> None:
     """Show or upload a built folder as a Hub data set.
 
-    Without --yes this prints the card and the files that would be uploaded. The token comes from
+    Without --yes this prints the card and the files that would be uploaded. Rows are searched for
+    secrets and personal data first; an upload stops when there are any. The token comes from
     HF_TOKEN or `hf auth login`.
 
     \b
@@ -38,7 +41,14 @@ def command(
     from trajkit.publish import publish
 
     report, preview = publish(
-        folder, repository, upload=yes, private=private, license=license_, tag=tag, quiet=quiet
+        folder,
+        repository,
+        upload=yes,
+        private=private,
+        license=license_,
+        tag=tag,
+        allow_secrets=allow_secrets,
+        quiet=quiet,
     )
     if preview is not None:
         click.echo(preview, err=True)

@@ -13,6 +13,7 @@ import duckdb
 from trajkit.errors import TrajkitError
 from trajkit.explore.show import printable
 from trajkit.model import to_json_text
+from trajkit.progress import without_bar
 from trajkit.store import Store
 from trajkit.tables import TABLES
 
@@ -30,6 +31,7 @@ def connect(stores: Sequence[str | Path]) -> duckdb.DuckDBPyConnection:
     """
     opened = [Store(path) for path in stores]
     connection = duckdb.connect()
+    without_bar(connection)
     folders = [str(store.path.resolve()) for store in opened]
     for table in (*TABLES, *SPLITS):
         selects = []
