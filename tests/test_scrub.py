@@ -93,7 +93,7 @@ LOOK_ALIKES = [
     "integrity sha512-" + Draw("i").of(BOTH, 86) + "==",
     "tool call toolu_01" + Draw("t").of(BOTH, 22) + " and call_" + Draw("c").of(BOTH, 24),
     "git@github.com:org/repo.git lodash@4.17.21 icon@2x.png user@example.com @app.route",
-    "/home/user/app /root/x https://shop.test/home/products /Users/runner/work",
+    "/home/user/app /srv/x https://shop.test/home/products /Users/runner/work",
     "postgres://user:pass" + "word@localhost/db http://10.0.0.1:8080/@scope/x",
     "2024-01-05T10:00:00+02:00 +12345678901 10.0.0.1 (123) 555 1-2-3",
     '{"tokens": [1, 2], "token": null, "token_count": 12, "key": "name", "password": ""}',

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
@@ -31,6 +28,7 @@ from trajkit.model import (
     to_json_text,
     trajectory_id,
 )
+from trajkit.parallel import rare_collections
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.store import StoreWriter, open_writer
@@ -185,18 +183,7 @@ def _part(number: int) -> str:
     return f"part-{number:05d}"
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let Python look for reference cycles seldom: decoded JSON is large and has none."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(500_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-
-
-@_rare_collections()
+@rare_collections()
 def _read_shard(shard: Shard, writer: StoreWriter, options: Options) -> Counter[str]:
     """Return the counts of one shard after writing its part of the store."""
     counts: Counter[str] = Counter()

@@ -1,9 +1,11 @@
-"""Calls spread over processes, their results in the order of the calls."""
+"""Work spread over processes: calls with their results in order, and how a worker is set up."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -40,3 +42,14 @@ class Workers:
         futures = [self._pool.submit(function, *call) for call in calls]
         for future in futures:
             yield future.result()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let Python look for reference cycles seldom: decoded logs are large and have none."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(500_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)

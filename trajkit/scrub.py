@@ -11,11 +11,9 @@ Lengths and statistics are taken by later stages, so scrub comes before `transit
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import islice
 from multiprocessing import get_context
@@ -26,6 +24,7 @@ import polars as pl
 
 from trajkit.errors import TrajkitError
 from trajkit.model import Origin, Step, Trajectory, content_hash
+from trajkit.parallel import rare_collections
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.secrets.masking import Masked, mask
@@ -111,18 +110,7 @@ def _counts(source: Store, writer: StoreWriter, workers: int) -> Iterator[tuple[
             raise
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let Python look for reference cycles seldom: pieces of text are many and have none."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(500_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-
-
-@_rare_collections()
+@rare_collections()
 def _scrub_part(source: Store, writer: StoreWriter, part: str) -> Counter[str]:
     """Return the counts of one part after writing it, or linking it when nothing was found."""
     episodes, steps = source.read("trajectories", part), source.read("steps", part)
