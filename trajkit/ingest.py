@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +26,7 @@ from trajkit.model import (
     to_json_text,
     trajectory_id,
 )
-from trajkit.parallel import rare_collections
+from trajkit.parallel import Workers, rare_collections
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.store import StoreWriter, open_writer
@@ -154,29 +152,13 @@ def _run(
     n_files = sum(shard.n_files for shard in shards)
     with Progress("ingest", n_files, "files", quiet=quiet) as progress:
         progress.advance(n_files - sum(shard.n_files for shard in waiting))
-        if workers <= 1 or len(waiting) <= 1:
-            for shard in waiting:
-                writer.mark(_part(shard.number), _read_shard(shard, writer, options))
+        # A worker counts for itself; the sum is kept here.
+        sender = replace(writer, counts=Counter())
+        calls = [(shard, sender, options) for shard in waiting]
+        with Workers(min(workers, len(waiting))) as pool:
+            for shard, counts in zip(waiting, pool.each(_read_shard, calls), strict=True):
+                writer.mark(_part(shard.number), counts)
                 progress.advance(shard.n_files)
-            return
-        pool = ProcessPoolExecutor(min(workers, len(waiting)), mp_context=get_context("spawn"))
-        with pool:
-            futures: dict[Future[Counter[str]], Shard] = {
-                pool.submit(_read_shard, shard, replace_counts(writer), options): shard
-                for shard in waiting
-            }
-            try:
-                for future, shard in futures.items():
-                    writer.mark(_part(shard.number), future.result())
-                    progress.advance(shard.n_files)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-
-def replace_counts(writer: StoreWriter) -> StoreWriter:
-    """Return the writer without its counts, to send to a worker."""
-    return replace(writer, counts=Counter())
 
 
 def _part(number: int) -> str:

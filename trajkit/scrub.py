@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import fields, replace
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ import polars as pl
 
 from trajkit.errors import TrajkitError
 from trajkit.model import Origin, Step, Trajectory, content_hash
-from trajkit.parallel import rare_collections
+from trajkit.parallel import Workers, rare_collections
 from trajkit.progress import Progress
 from trajkit.report import Report, under
 from trajkit.secrets.masking import Masked, mask
@@ -79,35 +77,21 @@ def scrub(
         overwrite=overwrite,
     )
     parts = source.parts()
+    waiting = list(iterate_parts(source, writer))
+    sender = replace(writer, counts=Counter())
+    calls = [(source, sender, part) for part in waiting]
     with Progress("scrub", len(parts), "parts", quiet=quiet) as progress:
-        for part, counts in _counts(source, writer, workers):
-            writer.mark(part, counts)
-            progress.advance()
+        progress.advance(len(parts) - len(waiting))
+        with Workers(min(workers, len(waiting))) as pool:
+            for part, counts in zip(waiting, pool.each(_scrub_part, calls), strict=True):
+                writer.mark(part, counts)
+                progress.advance()
     report.read = report.kept = report.written = writer.counts["read"]
     report.extra["steps"] = writer.counts["steps"]
     report.extra["changed"] = writer.counts["changed"]
     report.extra["found"] = under(writer.counts, "found")
     report.extra["replaced"] = under(writer.counts, "replaced")
     return report.finish(writer)
-
-
-def _counts(source: Store, writer: StoreWriter, workers: int) -> Iterator[tuple[str, Counter[str]]]:
-    waiting = list(iterate_parts(source, writer))
-    if workers <= 1 or len(waiting) <= 1:
-        for part in waiting:
-            yield part, _scrub_part(source, writer, part)
-        return
-    plain = replace(writer, counts=Counter())
-    with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=get_context("spawn")) as pool:
-        futures: dict[str, Future[Counter[str]]] = {
-            part: pool.submit(_scrub_part, source, plain, part) for part in waiting
-        }
-        try:
-            for part, future in futures.items():
-                yield part, future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 @rare_collections()
