@@ -46,6 +46,7 @@ docs: $(READY)  ## Rewrite docs/formats.md, and docs/loss.md where LOGS names a 
 bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/peers teich==0.3.6 detect-secrets==1.5.0 gaoya==0.2.2
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/phases.py
 	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python benchmarks/filter.py
 	$(BIN)/python benchmarks/dedup.py
