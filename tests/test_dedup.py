@@ -351,17 +351,20 @@ def test_a_full_bucket_is_taken_up_again_until_nothing_more_is_found(tmp_path: P
 
 
 def test_memory_for_an_episode_is_bounded_at_a_low_threshold(tmp_path: Path) -> None:
-    """Case DD04: at a low threshold there are more bands, whose keys lie on disk."""
+    """Case DD04: at a low threshold there are more bands, whose keys lie on disk.
+
+    Under 1 kB was measured; the bound leaves room for noise.
+    """
     peaks = []
-    for n in (2_000, 6_000):
+    for n in (2_000, 8_000):
         write_corpus(tmp_path / f"raw{n}", n, n_chars=300, prompt=False)
         code = (
             "import sys\nfrom trajkit.dedup import dedup\n"
-            "report = dedup(sys.argv[1], sys.argv[2], threshold=0.5, quiet=True)\n"
+            "dedup(sys.argv[1], sys.argv[2], threshold=0.5, quiet=True)\n"
         )
         peak, _ = peak_bytes(code, tmp_path / f"raw{n}", tmp_path / f"out{n}")
         peaks.append(peak)
-    assert (peaks[1] - peaks[0]) / 4_000 < 12_000
+    assert (peaks[1] - peaks[0]) / 6_000 < 4_000
 
 
 def test_parts_without_a_change_are_linked_not_copied(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def kinds(*steps: str | tuple[str, str], head: dict[str, str] | None = None) -> 
 def test_a_run_that_reads_its_answer_is_found(
     steps: list[str | tuple[str, str]], kind: str
 ) -> None:
+    """Case CT01."""
     assert kinds(*steps) == [kind]
 
 

@@ -52,6 +52,7 @@ def test_the_card_tells_rows_licences_and_every_stage_back_to_the_log(flow: Path
         assert f"| `{stage}` |" in card
     assert "| `terminal` | `train` |" in card
     assert "| `cc-by-4.0` | 8 |" in card
+    assert "No benchmark is known to have been checked" in card
     assert f'load_dataset("{NAME}", "default", split="train")' in card
     header = header_of(card)
     assert header["size_categories"] == ["n<1K"]

@@ -67,6 +67,7 @@ def test_two_runs_of_one_task_have_one_group_whatever_its_layout(tmp_path: Path)
 
 
 def test_one_more_run_moves_no_old_one_and_no_task_is_on_both_sides(tmp_path: Path) -> None:
+    """Case CT03."""
     tasks = ["repair the login", "repair the login", "add a flag", "port the build"]
     rows = [episode(words(n), task=task) for n, task in enumerate(tasks)]
     before = sides(tmp_path / "a", rows)
@@ -239,6 +240,9 @@ def test_an_unknown_way_and_a_threshold_outside_its_range_are_refused(tmp_path: 
         split(store, by="colour")
     with pytest.raises(TrajkitError, match=r"--split-near: 0 is outside \(0, 1\]"):
         split(store, near_threshold=0)
+    with pytest.raises(TrajkitError, match="one of place, task"):
+        transitions(store.path, tmp_path / "cut", split_by="colour", quiet=True)
+    assert not (tmp_path / "cut").exists()
 
 
 @st.composite

@@ -32,6 +32,7 @@ from trajkit.dedup.episode_keys import Recipe, slices
 from trajkit.dedup.near import BandFile, SetFiles, similarities, write_sets
 from trajkit.dedup.signatures import Numbers, signatures
 from trajkit.errors import TrajkitError, alternatives
+from trajkit.parallel import Workers
 from trajkit.store import Store
 
 BRIDGE = "split_bridge"
@@ -86,14 +87,7 @@ def split(
 
     Raises TrajkitError for an unknown `by` or a threshold outside (0, 1].
     """
-    if by not in BY:
-        raise TrajkitError("--split-by", f"no way to split {by!r}", f"one of {alternatives(BY)}")
-    if near_threshold is not None and not 0 < near_threshold <= 1:
-        raise TrajkitError(
-            "--split-near",
-            f"{near_threshold} is outside (0, 1]",
-            f"{NEAR_THRESHOLD} is the default",
-        )
+    check_options(by, near_threshold)
     episodes = _episodes(source, by)
     episodes = episodes.with_columns(_roots(episodes).get_columns())
     tied: dict[int, set[int]] = defaultdict(set)
@@ -108,6 +102,18 @@ def split(
         n_ties=sum(map(len, tied.values())) // 2,
         n_orphans=int(episodes["is_orphan"].sum()),
     )
+
+
+def check_options(by: str, near_threshold: float | None) -> None:
+    """Raise TrajkitError for an unknown `by` or a threshold outside (0, 1]."""
+    if by not in BY:
+        raise TrajkitError("--split-by", f"no way to split {by!r}", f"one of {alternatives(BY)}")
+    if near_threshold is not None and not 0 < near_threshold <= 1:
+        raise TrajkitError(
+            "--split-near",
+            f"{near_threshold} is outside (0, 1]",
+            f"{NEAR_THRESHOLD} is the default",
+        )
 
 
 def task_keys(tasks: pl.Series) -> pl.Series:
@@ -270,7 +276,7 @@ def near_pairs(
     `episodes` are in the order of the parts. In a bucket of more than `BUCKET_HEAD` the rest is
     compared with that many.
     """
-    common, _ = boilerplate(source, Recipe())
+    common, _ = boilerplate(source, Recipe(), Workers(1))
     parts = source.parts()
     sizes = [np.zeros(0, dtype=np.int64)]
     with (

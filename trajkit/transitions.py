@@ -17,7 +17,7 @@ from trajkit import domains
 from trajkit.errors import TrajkitError, alternatives
 from trajkit.progress import Progress
 from trajkit.report import Report, under
-from trajkit.split import BRIDGE, NEAR_THRESHOLD, split
+from trajkit.split import BRIDGE, NEAR_THRESHOLD, check_options, split
 from trajkit.store import Store, inputs_of, iterate_parts, open_writer
 from trajkit.terminal_text import ROUND_LENGTHS
 
@@ -61,6 +61,7 @@ def transitions(
     Raises TrajkitError for an unknown category or a ratio outside [0, 1].
     """
     ratios = _ratios(keep_ratios or {})
+    check_options(split_by, split_near)
     source = Store(store).require("trajectories", "steps")
     earlier = None if split_from is None else Store(split_from).require("transitions")
     report = Report("transitions", out)

@@ -286,6 +286,13 @@ def _limits(build: Build) -> list[str]:
     ]
     if "scrub" not in build.stages:
         limits.append("No scrub stage is known: rows may hold secrets or personal data.")
+    known = (build.store, *build.ancestors)
+    checked = [name for store in known for name in store.manifest.options.get("against") or ()]
+    limits.append(
+        f"Episodes that hold tasks of {', '.join(map(_cell, checked))} were left out."
+        if checked
+        else "No benchmark is known to have been checked: rows may hold tasks of one."
+    )
     if manifest.options.get("rationale", "none") != "none":
         model, _ = without_places(str(manifest.report.get("world_model")))
         limits.append(f"Rationales were written by the model {_cell(model)}; they are no record.")

@@ -3,7 +3,9 @@
 A task list is JSON, JSON lines, CSV or Parquet with an id, a statement, or both. Columns are known
 by name: SWE-bench `instance_id, problem_statement`, Terminal-Bench `task_id | id, instruction`,
 OSWorld `id, instruction`, AndroidWorld `name | task, goal | template`, WebArena `task_id, intent`;
-whichever were taken is told. Nothing is fetched: a benchmark is a file or a folder on disk.
+whichever were taken is told. A folder of tasks is one too: Terminal-Bench keeps each task in a
+folder of its name with `task.yaml` (first edition) or `instruction.md` (Harbor); what else lies in
+such a folder is not read. Nothing is fetched: a benchmark is a file or a folder on disk.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import yaml
 
 from trajkit.adapters import agentworldbench
 from trajkit.errors import TrajkitError, alternatives
@@ -43,6 +46,7 @@ STATEMENTS = (
 """Columns that hold what is asked, the surest first."""
 IDS = ("instance_id", "task_id", "id", "name", "task", "task_name", "question_id", "uid", "uuid")
 """Columns that name a task, the surest first."""
+_TASK_FILES = ("task.yaml", "instruction.md")
 _LISTS = ("data", "rows", "instances", "tasks", "examples", "test")
 _MAX_ID_CHARS = 300
 _SCHEMA = {
@@ -96,7 +100,13 @@ def _files(given: str) -> list[InputFile]:
             "no such store, file or folder",
             "--against takes a path; benchmarks are not fetched, so save their task list first",
         )
-    return list_inputs((given,))
+    files = list_inputs((given,))
+    folders = {file.path.parent for file in files if file.path.name in _TASK_FILES}
+    return [
+        file
+        for file in files
+        if file.path.name in _TASK_FILES or folders.isdisjoint(file.path.parents)
+    ]
 
 
 def read_benchmark(given: str) -> Benchmark:
@@ -147,6 +157,9 @@ def read_benchmark(given: str) -> Benchmark:
 
 def _values(file: InputFile) -> Iterator[Any]:
     """Give the rows of a file, out of whichever lists it wraps them in."""
+    if file.path.name in _TASK_FILES:
+        yield _task_of_folder(file.path)
+        return
     if file.path.suffix.lower() in (".csv", ".tsv"):
         text = file.path.read_bytes().decode("utf-8-sig", "replace")
         separator = "\t" if file.path.suffix.lower() == ".tsv" else ","
@@ -160,6 +173,20 @@ def _values(file: InputFile) -> Iterator[Any]:
     for reject in reader.rejects:
         if reject.reason != "empty_file":
             yield reject.reason
+
+
+def _task_of_folder(path: Path) -> Any:
+    """Return the task of a Terminal-Bench folder, or what its file holds instead."""
+    text: Any = path.read_bytes().decode("utf-8-sig", "replace")
+    if path.suffix == ".yaml":
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            return "not_yaml"
+        if not isinstance(value, dict):
+            return value
+        text = value.get("instruction")
+    return {"id": path.parent.name, "instruction": text}
 
 
 def _unwrapped(value: Any) -> Iterator[Any]:

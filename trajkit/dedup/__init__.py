@@ -74,7 +74,7 @@ def dedup(
     this run keeps is added. `max_removal` stops a run, before it writes, that would leave out more
     than this share of a source.
 
-    Memory: about 400 bytes for each episode, whatever the threshold, beside one part for each
+    Memory: under 1 kB for each episode, whatever the threshold, beside one part for each
     worker and 512 MB of joins that spill; scratch on disk takes 0.6 kB for each episode, 60 bytes
     for each step, and the shingles of candidates.
 
@@ -197,7 +197,7 @@ class _Run:
 
     def _find_boilerplate(self, rows: Path, counts: Path) -> None:
         if not counts.exists():
-            common, found = boilerplate(self.source, self.recipe)
+            common, found = boilerplate(self.source, self.recipe, self.workers)
             if self.index is not None:
                 common = np.union1d(common, self.index.boilerplate())
             save_rows(rows, common)

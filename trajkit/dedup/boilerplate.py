@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 
 from trajkit.dedup.episode_keys import Recipe, slices
-from trajkit.dedup.signatures import Hashes
+from trajkit.dedup.signatures import Hashes, Numbers
+from trajkit.parallel import Workers
 from trajkit.store import Store
 
 SHARE = 0.3
@@ -25,7 +26,7 @@ MAX_TASKS = 400
 _MAX_CHARS = 200_000
 
 
-def boilerplate(source: Store, recipe: Recipe) -> tuple[Hashes, dict[str, int]]:
+def boilerplate(source: Store, recipe: Recipe, workers: Workers) -> tuple[Hashes, dict[str, int]]:
     """Return the sorted shingle hashes that are boilerplate of any source, and counts by source.
 
     Reads the beginning (200,000 characters) of at most 400 episodes a source, so memory does not
@@ -34,19 +35,25 @@ def boilerplate(source: Store, recipe: Recipe) -> tuple[Hashes, dict[str, int]]:
     found = [np.zeros(0, dtype=np.uint64)]
     counts: dict[str, int] = {}
     for (name,), group in _sample(source).group_by(["source"], maintain_order=True):
-        hashes = [np.zeros(0, dtype=np.uint64)]
-        for (part,), rows in group.group_by(["part"], maintain_order=True):
-            wanted = rows["episode"].to_numpy().astype(np.int64)
-            hashes.extend(
-                replace(piece, steps=_beginning(piece.steps)).sets(found[0]).hashes
-                for piece in slices(source, str(part), recipe, wanted)
-            )
-        values, n_episodes = np.unique(np.concatenate(hashes), return_counts=True)
+        calls = [
+            (str(source.path), str(part), recipe, rows["episode"].to_numpy().astype(np.int64))
+            for (part,), rows in group.group_by(["part"], maintain_order=True)
+        ]
+        hashes = np.concatenate(list(workers.each(_part_hashes, calls)))
+        values, n_episodes = np.unique(hashes, return_counts=True)
         common = values[n_episodes > SHARE * group.height]
         if len(common):
             counts[str(name)] = len(common)
             found.append(common)
     return np.unique(np.concatenate(found)), dict(sorted(counts.items()))
+
+
+def _part_hashes(store: str, part: str, recipe: Recipe, rows: Numbers) -> Hashes:
+    """Return the shingle hashes of some episodes of a part, each as often as episodes have it."""
+    none = np.zeros(0, dtype=np.uint64)
+    pieces = slices(Store(store), part, recipe, rows)
+    sets = [replace(piece, steps=_beginning(piece.steps)).sets(none).hashes for piece in pieces]
+    return np.concatenate([none, *sets])
 
 
 def _beginning(steps: pl.DataFrame) -> pl.DataFrame:

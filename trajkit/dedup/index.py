@@ -31,7 +31,7 @@ from trajkit.errors import TrajkitError
 from trajkit.store import Store
 from trajkit.tables import write_atomically
 
-VERSION = 1
+VERSION = 2
 """Grows when keys or hashes change: an index of another version does not fit."""
 _SETTINGS = "index.json"
 _BOILERPLATE = "boilerplate.npy"

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from xxhash import xxh3_128_digest
 
 N_PERMUTATIONS = 128
 SHINGLE_WORDS = 5
@@ -94,12 +95,13 @@ def shingles(texts: pl.Series, groups: npt.NDArray[np.integer] | None = None) ->
     >>> shingles(pl.Series(["a b c d e", "a b c d e f", "a b"])).counts().tolist()
     [1, 2, 0]
     """
-    sizes = texts.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
+    text, offsets = _buffer(texts)
     numbers = np.arange(len(texts)) if groups is None else np.asarray(groups, dtype=np.int64)
     hashes = [np.zeros(0, dtype=np.uint64)]
     counts = [np.zeros(0, dtype=np.int64)]
-    for first, last in _batches(sizes, numbers):
-        own, n_words = word_hashes(texts[first:last])
+    for first, last in _batches(offsets, numbers):
+        places = offsets[first : last + 1]
+        own, n_words = _word_hashes(text[int(places[0]) : int(places[-1])], places - places[0])
         starts = np.flatnonzero(np.diff(numbers[first:last], prepend=-1))
         found = _distinct(*_windows(own, np.add.reduceat(n_words, starts)))
         hashes.append(found.hashes)
@@ -107,12 +109,12 @@ def shingles(texts: pl.Series, groups: npt.NDArray[np.integer] | None = None) ->
     return Shingles(np.concatenate(hashes), _running(np.concatenate(counts)))
 
 
-def _batches(sizes: Numbers, numbers: Numbers) -> Iterator[tuple[int, int]]:
+def _batches(offsets: Numbers, numbers: Numbers) -> Iterator[tuple[int, int]]:
     """Give ranges of texts of about half a megabyte that cut no group."""
     if not len(numbers):
         return
     ends = np.append(np.flatnonzero(np.diff(numbers)) + 1, len(numbers))
-    total = _running(sizes)[ends]
+    total = offsets[ends]
     first = done = 0
     while first < len(numbers):
         place = max(int(np.searchsorted(total, done + _BATCH_BYTES, side="right")) - 1, 0)
@@ -133,9 +135,10 @@ def word_hashes(texts: pl.Series) -> tuple[Hashes, Numbers]:
 
     A word of more than 64 bytes counts as several.
     """
-    if not len(texts):
-        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-    text, offsets = _buffer(texts)
+    return _word_hashes(*_buffer(texts))
+
+
+def _word_hashes(text: memoryview, offsets: Numbers) -> tuple[Hashes, Numbers]:
     # One separator before the text and eight after it: no edge needs a thought, and eight bytes
     # can be loaded at every place.
     padded = b"".join((b"\0", text, b"\0" * 9))
@@ -151,44 +154,9 @@ def word_hashes(texts: pl.Series) -> tuple[Hashes, Numbers]:
 
 
 def text_hashes(texts: pl.Series) -> Hashes:
-    """Return 128 bits in two columns for each whole text; null and empty texts are alike.
-
-    The sum over a text's eight-byte pieces, each mixed with its place, in two lanes.
-    """
-    sizes = texts.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)
-    lanes = np.zeros((len(texts), 2), dtype=np.uint64)
-    for first, last in _batches(sizes, np.arange(len(texts))):
-        text, offsets = _buffer(texts[first:last])
-        lanes[first:last] = _summed(b"".join((text, b"\0" * 8)), offsets)
-    lanes ^= (sizes.astype(np.uint64) * _SPREAD[4])[:, None]
-    return _mixed(lanes)
-
-
-def _summed(padded: bytes, offsets: Numbers) -> Hashes:
-    lengths = np.diff(offsets)
-    # An empty text has one piece of no bytes, so that every text has something to sum over.
-    n_pieces = np.maximum(-(-lengths // 8), 1)
-    firsts = _running(n_pieces)
-    place = np.arange(firsts[-1]) - np.repeat(firsts[:-1], n_pieces)
-    eight: Hashes = np.ndarray((len(padded) - 7,), dtype="<u8", buffer=padded, strides=(1,))
-    pieces = eight[np.repeat(offsets[:-1], n_pieces) + 8 * place]
-    last = firsts[1:] - 1
-    pieces[last] &= _LOW_BYTES[lengths - 8 * place[last]]
-    pieces ^= place.astype(np.uint64) * _SPREAD[3]
-    lanes = np.zeros((len(lengths), 2), dtype=np.uint64)
-    for lane in (0, 1):
-        mixed = pieces * _SPREAD[lane]
-        mixed ^= mixed >> np.uint64(31)
-        mixed *= _SPREAD[lane + 1]
-        mixed ^= mixed >> np.uint64(29)
-        lanes[:, lane] = np.add.reduceat(mixed, firsts[:-1])
-    return lanes
-
-
-def _mixed(values: Hashes) -> Hashes:
-    values = (values ^ (values >> np.uint64(32))) * _SPREAD[1]
-    mixed: Hashes = values ^ (values >> np.uint64(29))
-    return mixed
+    """Return 128 bits (XXH3) in two columns for each whole text; null and empty texts are alike."""
+    digests = b"".join(map(xxh3_128_digest, texts.fill_null("").cast(pl.Binary)))
+    return np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
 
 
 def _buffer(texts: pl.Series) -> tuple[memoryview, Numbers]:
