@@ -17,6 +17,7 @@ from key_shapes import BOTH, HEX, KINDS, Draw
 from trajkit.errors import TrajkitError
 from trajkit.ingest import Options, ingest
 from trajkit.scrub import EPISODE_COLUMNS, STEP_COLUMNS, scrub
+from trajkit.secrets import LITERALS
 from trajkit.secrets.findings import PLACEHOLDER
 from trajkit.secrets.masking import mask
 from trajkit.store import Store, open_writer
@@ -189,6 +190,34 @@ def test_the_same_value_is_the_same_placeholder_in_all_texts_of_an_episode() -> 
     ]
 
 
+def test_episodes_that_are_masked_together_come_out_as_each_by_itself() -> None:
+    episodes: list[list[str | None]] = []
+    for kind, make in KINDS.items():
+        episodes += [[f"quiet {number}", "ls -l /tmp"] for number in range(15)]
+        episodes.append([make(Draw(f"together {kind}")).text])
+    together = [one.cells for one in mask(episodes)]
+    assert sum(map(bool, together)) == len(KINDS)
+    assert together[15::16] == [mask([episode])[0].cells for episode in episodes[15::16]]
+
+
+def test_a_key_that_only_the_scanner_knows_goes_from_among_quiet_episodes() -> None:
+    key = "shippo_live_" + Draw("scanner").of(HEX, 40)
+    episodes = [[f"quiet {number}"] for number in range(40)]
+    episodes[20] = [f"the value {key} was rejected"]
+    changed = {number: one.cells for number, one in enumerate(mask(episodes)) if one.cells}
+    assert changed == {20: {0: "the value <secret:1> was rejected"}}
+
+
+def test_bytes_are_masked_as_the_text_that_they_are() -> None:
+    text = json.dumps({"password": "größer\n12", "to": "jane@uni-ulm.de"}, ensure_ascii=False)
+    assert mask([[text.encode(), None]]) == mask([[text, None]])
+    assert "größer" not in mask([[text.encode()]])[0].cells[0]
+
+
+def test_the_literals_are_few_enough_for_one_fast_search() -> None:
+    assert len(LITERALS) <= 100
+
+
 def test_a_placeholder_that_a_log_already_holds_is_not_given_again() -> None:
     value = Draw("again").of(BOTH, 24)
     assert masked(f"<secret:4> api_key={value}") == ["<secret:4> api_key=<secret:5>"]
@@ -308,6 +337,21 @@ def test_a_second_scrub_finds_nothing_and_links_what_is_there(tmp_path: Path) ->
     for table in ("trajectories", "steps"):
         for mine, theirs in zip(one.files(table), two.files(table), strict=True):
             assert mine.stat().st_ino == theirs.stat().st_ino
+
+
+def test_steps_without_a_finding_are_linked_though_the_episode_around_them_changed(
+    tmp_path: Path,
+) -> None:
+    rows = [chat([("get", {"q": 1}, "nothing")], system=f"Use api_key={KEY}.")]
+    raw = Store(ingested(tmp_path, rows))
+    scrub(raw.path, tmp_path / "out", quiet=True)
+    out = Store(tmp_path / "out")
+    assert KEY not in texts(out)
+    same = {
+        table: raw.files(table)[0].stat().st_ino == out.files(table)[0].stat().st_ino
+        for table in ("trajectories", "steps")
+    }
+    assert same == {"trajectories": False, "steps": True}
 
 
 def in_parts(raw: Store, path: Path, order: list[int]) -> Path:

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -96,116 +95,104 @@ def scrub(
 
 @rare_collections()
 def _scrub_part(source: Store, writer: StoreWriter, part: str) -> Counter[str]:
-    """Return the counts of one part after writing it, or linking it when nothing was found."""
+    """Return the counts of one part after writing it; a table without a change is linked."""
     episodes, steps = source.read("trajectories", part), source.read("steps", part)
     counts: Counter[str] = Counter(read=episodes.height, steps=steps.height)
+    rows = _rows(episodes, steps)
     edits = _Edits()
-    for number, masked in enumerate(_masked(episodes, steps)):
+    for number, masked in enumerate(_masked(_cells(episodes, steps, rows))):
         if masked.cells:
             counts["changed"] += 1
-            edits.add(number, masked)
+            edits.add(number, rows[number], masked)
             counts.update({f"found.{group}": n for group, n in masked.distinct.items()})
             counts.update({f"replaced.{kind}": n for kind, n in masked.replaced.items()})
-    if not counts["changed"]:
-        for table in ("trajectories", "steps"):
-            writer.link(source, table, part)
-        return counts
-    steps = edits.steps(steps, episodes)
-    writer.write("trajectories", part, edits.episodes(episodes, steps))
-    writer.write("steps", part, steps)
+    if edits.of_steps:
+        steps = _with_texts(steps, edits.of_steps)
+        writer.write("steps", part, steps)
+    else:
+        writer.link(source, "steps", part)
+    if counts["changed"]:
+        episodes = _with_texts(episodes, edits.of_episodes)
+        hashes = dict(_hashes(episodes, steps, {number: rows[number] for number in edits.changed}))
+        writer.write("trajectories", part, _with_texts(episodes, {"content_hash": hashes}))
+    else:
+        writer.link(source, "trajectories", part)
     return counts
 
 
-def _masked(episodes: pl.DataFrame, steps: pl.DataFrame) -> Iterator[Masked]:
+def _masked(texts: Iterable[list[bytes | None]]) -> Iterator[Masked]:
     """Give what to change in each episode, in order."""
-    batch: list[list[str | None]] = []
+    batch: list[list[bytes | None]] = []
     size = 0
-    for cells in _cells(episodes, steps):
+    for cells in texts:
         batch.append(cells)
-        size += sum(len(cell) for cell in cells if cell)
+        size += sum(map(len, filter(None, cells)))
         if size >= BATCH_BYTES:
             yield from mask(batch)
             batch, size = [], 0
     yield from mask(batch)
 
 
-def _cells(episodes: pl.DataFrame, steps: pl.DataFrame) -> Iterator[list[str | None]]:
+def _cells(
+    episodes: pl.DataFrame, steps: pl.DataFrame, rows: list[list[int]]
+) -> Iterator[list[bytes | None]]:
     """Give all texts of each episode: its own columns, then those of its steps, row by row."""
-    own = [episodes[name].to_list() for name in EPISODE_COLUMNS]
-    of_steps = [steps[name].to_list() for name in STEP_COLUMNS]
-    rows = _rows(episodes, steps)
-    for number in range(episodes.height):
-        cells = [column[number] for column in own]
-        for row in rows[number]:
-            cells += [column[row] for column in of_steps]
-        yield cells
+    own = [episodes[name].cast(pl.Binary).to_list() for name in EPISODE_COLUMNS]
+    of_steps = [steps[name].cast(pl.Binary).to_list() for name in STEP_COLUMNS]
+    by_step = list(zip(*of_steps, strict=True))
+    for texts, rows_of_steps in zip(zip(*own, strict=True), rows, strict=True):
+        yield list(chain(texts, *(by_step[row] for row in rows_of_steps)))
 
 
 def _rows(episodes: pl.DataFrame, steps: pl.DataFrame) -> list[list[int]]:
     """Return the row numbers of the steps of each episode, in order of the steps."""
-    ordered = steps.with_row_index("row").sort("trajectory_id", "step_index")
+    places = steps.select("trajectory_id", "step_index").with_row_index("row")
+    ordered = places.sort("trajectory_id", "step_index")
     grouped = ordered.group_by("trajectory_id", maintain_order=True).agg("row")
     rows: dict[str, list[int]] = dict(grouped.iter_rows())
     return [rows.get(identity, []) for identity in episodes["trajectory_id"].to_list()]
 
 
 class _Edits:
-    """New texts of a part by episode, on their way into its columns."""
+    """New texts of a part, on their way into its columns: by name of the column, then row."""
 
     def __init__(self) -> None:
-        self._by_episode: dict[int, dict[int, str]] = {}
+        self.changed: list[int] = []
+        self.of_episodes: dict[str, dict[int, str]] = {}
+        self.of_steps: dict[str, dict[int, str]] = {}
 
-    def add(self, episode: int, masked: Masked) -> None:
-        self._by_episode[episode] = masked.cells
-
-    def steps(self, steps: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
-        rows = _rows(episodes, steps)
-        width, own = len(STEP_COLUMNS), len(EPISODE_COLUMNS)
-        texts: dict[str, dict[int, str]] = {}
-        for episode, cells in self._by_episode.items():
-            for cell, text in cells.items():
-                if cell >= own:
-                    nth, column = divmod(cell - own, width)
-                    texts.setdefault(STEP_COLUMNS[column], {})[rows[episode][nth]] = text
-        return _with_texts(steps, texts)
-
-    def episodes(self, episodes: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-        texts: dict[str, dict[int, str]] = {}
-        for episode, cells in self._by_episode.items():
-            for cell, text in cells.items():
-                if cell < len(EPISODE_COLUMNS):
-                    texts.setdefault(EPISODE_COLUMNS[cell], {})[episode] = text
-        changed = _with_texts(episodes, texts)
-        all_rows = _rows(episodes, steps)
-        rows = [row for number in sorted(self._by_episode) for row in all_rows[number]]
-        known = steps[rows].select(_STEP_FIELDS).iter_rows(named=True)
-        hashes = {
-            number: _hash(changed.row(number, named=True), islice(known, len(all_rows[number])))
-            for number in sorted(self._by_episode)
-        }
-        return _with_texts(changed, {"content_hash": hashes})
+    def add(self, episode: int, rows: list[int], masked: Masked) -> None:
+        """Take the new texts of an episode, whose steps stand in these rows."""
+        self.changed.append(episode)
+        for cell, text in masked.cells.items():
+            if cell < len(EPISODE_COLUMNS):
+                self.of_episodes.setdefault(EPISODE_COLUMNS[cell], {})[episode] = text
+            else:
+                nth, column = divmod(cell - len(EPISODE_COLUMNS), len(STEP_COLUMNS))
+                self.of_steps.setdefault(STEP_COLUMNS[column], {})[rows[nth]] = text
 
 
 def _with_texts(frame: pl.DataFrame, texts: dict[str, dict[int, str]]) -> pl.DataFrame:
-    columns = []
-    for name, by_row in texts.items():
-        values = frame[name].to_list()
-        for row, text in by_row.items():
-            values[row] = text
-        columns.append(pl.Series(name, values, dtype=frame.schema[name]))
-    return frame.with_columns(columns)
+    return frame.with_columns(
+        frame[name].scatter(list(by_row), list(by_row.values())) for name, by_row in texts.items()
+    )
 
 
 _STEP_FIELDS = tuple(field.name for field in fields(Step))
 
 
-def _hash(row: dict[str, Any], steps: Iterable[dict[str, Any]]) -> str:
-    """Return the content hash of an episode as its rows say it now."""
-    own = ("domain", *EPISODE_COLUMNS[:5])
-    episode = Trajectory(
-        origin=Origin(path=row["origin_path"]),
-        adapter=row["adapter"],
-        steps=tuple(Step(**step) for step in steps),
-        **{name: row[name] for name in own},
-    )
-    return content_hash(episode)
+def _hashes(
+    episodes: pl.DataFrame, steps: pl.DataFrame, rows: dict[int, list[int]]
+) -> Iterator[tuple[int, str]]:
+    """Give the content hash of each of these episodes as its rows say it now."""
+    known = steps.select(_STEP_FIELDS)[list(chain(*rows.values()))].iter_rows(named=True)
+    for number, of_episode in rows.items():
+        row = episodes.row(number, named=True)
+        own = ("domain", *EPISODE_COLUMNS[:5])
+        episode = Trajectory(
+            origin=Origin(path=row["origin_path"]),
+            adapter=row["adapter"],
+            steps=tuple(Step(**step) for step in islice(known, len(of_episode))),
+            **{name: row[name] for name in own},
+        )
+        yield number, content_hash(episode)

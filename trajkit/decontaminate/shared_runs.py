@@ -190,7 +190,8 @@ def _telling_runs(items: pl.DataFrame) -> pl.DataFrame:
         owners = chunk.select("item", "is_statement")[found.texts[telling]]
         hashes = pl.Series("hash", found.hashes[telling], dtype=pl.UInt64)
         frames.append(owners.with_columns(hashes).select(*_HOLDERS).unique())
-    holders = pl.concat(frames).unique(["hash", "item"], keep="any")
+    # A run of both a statement and a step counts as one of a step.
+    holders = pl.concat(frames).group_by("hash", "item").agg(pl.col("is_statement").min())
     return holders.filter(pl.col("item").n_unique().over("hash") <= most_items)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -25,33 +25,16 @@ from trajkit.secrets.findings import PLACEHOLDER, Finding
 from trajkit.secrets.names import WORDS, looks_drawn
 from trajkit.secrets.vendor_keys import KEY, PREFIXES, WIDE_KEY, WIDE_PREFIXES
 
-__all__ = ["PLACEHOLDER", "Finding", "Span", "find", "find_all"]
+__all__ = ["PLACEHOLDER", "Finding", "find", "find_all"]
 
-
-class Span(NamedTuple):
-    """A stretch of a text that is one JSON document, its strings free of escapes."""
-
-    start: int
-    """First byte."""
-    end: int
-    """Byte after the last."""
-
-
-# The search goes more than twice as fast with no more than a hundred literals: so two sets, and
-# vendors cut to five letters, families of prefixes to their stem.
-_STEMS = ("xox", "shp", "sq0")
-VENDOR_LITERALS = tuple(
-    sorted(
-        {
-            next((stem for stem in _STEMS if prefix.startswith(stem)), prefix[:5])
-            for prefix in (*PREFIXES, *WIDE_PREFIXES)
-        }
-    )
-)
+# The search goes three times as fast with no more than a hundred literals. So long prefixes of
+# keys, which ordinary text does not hold, are only looked for in texts that a regex says have one.
+_KEY_LITERALS = tuple(prefix for prefix in PREFIXES if len(prefix) <= 4) + WIDE_PREFIXES
+RARE_LITERALS = tuple(prefix for prefix in PREFIXES if not prefix.startswith(_KEY_LITERALS))
 """Where one of these stands, a vendor's key may begin."""
 LITERALS = tuple(
     sorted(
-        set(WORDS)
+        {*WORDS, *_KEY_LITERALS}
         | {"://", "@", "/home/", "/users/", "\\users", "\\documents and settings", "eyj"}
         | {"-----begin", "phone", "tel:", "tel=", "mobile", "whatsapp", "fax", ":aa", "8q~"}
         | {" -u ", "--user ", "--proxy-user", "sshpass", "bearer ", "basic "}
@@ -59,6 +42,12 @@ LITERALS = tuple(
 )
 """Where one of these stands (case apart), another rule looks closer."""
 _WORD_FIRST = frozenset(word[:3].encode() for word in WORDS)
+_KEY_FIRST = frozenset(prefix[:3].encode() for prefix in _KEY_LITERALS)
+_ANY_RARE = "|".join(map(re.escape, RARE_LITERALS))
+
+_GROUP = 16
+_GROUP_BYTES = 1 << 18
+_APART = b"\n" * 400
 
 _LONG_RUN = r"[A-Za-z0-9+/_-]{23,}={0,2}"
 _URL_LOGIN = re.compile(
@@ -99,28 +88,39 @@ def find(text: str) -> list[Finding]:
     >>> [found.kind for found in find("mail jane.roe@uni-ulm.de, password: hunter2")]
     ['email', 'named_secret']
     """
-    return find_all([text.encode()], [[]])[0]
+    return find_all([text.encode()], [_plain])[0]
 
 
-def find_all(texts: Sequence[bytes], documents: Sequence[Sequence[Span]]) -> list[list[Finding]]:
+def _plain(_: int) -> bool:
+    return False
+
+
+def find_all(
+    texts: Sequence[bytes], in_json: Sequence[Callable[[int], bool]]
+) -> list[list[Finding]]:
     """Return the findings of each text, sorted; they may overlap.
 
-    `documents` says which stretches of a text are JSON: there a field with the name of a secret is
-    one whatever its value. Texts must be UTF-8.
+    `in_json` says of a position in a text whether it lies in a JSON document, its strings free of
+    escapes: there a field with the name of a secret is one whatever its value. It is asked only
+    where a name stands. Texts must be UTF-8.
     """
     column = pl.Series(texts, dtype=pl.Binary).cast(pl.String)
     hits = column.str.find_many(list(LITERALS), ascii_case_insensitive=True, overlapping=True)
-    vendors = column.str.find_many(list(VENDOR_LITERALS), overlapping=True)
+    with_rare = column.set(~column.str.contains(_ANY_RARE), None)
+    rare = with_rare.str.find_many(list(RARE_LITERALS), overlapping=True)
     runs = column.str.extract_all(_LONG_RUN)
+    numbers = column.str.contains(personal.NUMBER_BEGINS)
     found = []
-    for text, at, of_vendor, long, spans in zip(
-        texts, hits.to_list(), vendors.to_list(), runs.to_list(), documents, strict=True
+    columns = (each.to_list() for each in (hits, rare, runs, numbers))
+    for text, scanned, at, of_rare, long, has_number, is_json in zip(
+        texts, _scanned_each(texts), *columns, in_json, strict=True
     ):
-        one = set(_scanned(text))
-        one.update(_at_hits(text, at, spans))
-        for place in of_vendor:
+        one = set(scanned)
+        one.update(_at_hits(text, at, is_json))
+        for place in of_rare or ():
             one.update(_vendor_key(text, place))
-        one.update(personal.numbers_in(text))
+        if has_number:
+            one.update(personal.numbers_in(text))
         for run in set(long):
             kind = _kind_of_run(run)
             if kind is not None:
@@ -136,9 +136,27 @@ def _scanner() -> Any:
     return Scanner(Rules(), base64=False)
 
 
-def _scanned(text: bytes) -> Iterator[Finding]:
+def _scanned_each(texts: Sequence[bytes]) -> Iterator[Iterable[Finding]]:
+    """Give the scanner's findings in each text.
+
+    A call costs what 3 kB of text do, so short texts are scanned as one first, too far apart for
+    any rule, and by themselves only where that finds something.
+    """
+    for first in range(0, len(texts), _GROUP):
+        group = texts[first : first + _GROUP]
+        short = sum(map(len, group)) < _GROUP_BYTES
+        quiet = short and not _scan(_APART.join(group))
+        yield from (() if quiet else _scanned(text) for text in group)
+
+
+def _scan(text: bytes) -> list[Any]:
     # NUL bytes would make the scanner take a text for UTF-16, and its offsets useless.
-    for found in _scanner().scan(text.replace(b"\0", b" ")):
+    found: list[Any] = _scanner().scan(text.replace(b"\0", b" "))
+    return found
+
+
+def _scanned(text: bytes) -> Iterator[Finding]:
+    for found in _scan(text):
         if not found.visible:
             continue
         place = found.location
@@ -151,9 +169,8 @@ def _scanned(text: bytes) -> Iterator[Finding]:
             yield Finding(start, end, "vendor_key")
 
 
-def _at_hits(text: bytes, hits: list[int], documents: Sequence[Span]) -> Iterator[Finding]:
+def _at_hits(text: bytes, hits: list[int], in_json: Callable[[int], bool]) -> Iterator[Finding]:
     named_to = -1
-    number = 0
     for at in sorted(set(hits)):
         first = text[at : at + 3].lower()
         if first[:1] == b"@":
@@ -165,6 +182,8 @@ def _at_hits(text: bytes, hits: list[int], documents: Sequence[Span]) -> Iterato
         if first[:1] in (b"/", b"\\"):
             yield from personal.home_at(text, at)
             continue
+        if text[at : at + 3] in _KEY_FIRST:
+            yield from _vendor_key(text, at)
         if first == b"eyj":
             match = _JWT.match(text, at)
             if match:
@@ -185,9 +204,7 @@ def _at_hits(text: bytes, hits: list[int], documents: Sequence[Span]) -> Iterato
         elif first in (b" -u", b"--u", b"--p", b"ssh", b"bea", b"bas"):
             yield from assignments.options_at(text, at + (first == b" -u"))
         if first in _WORD_FIRST and at >= named_to:
-            while number < len(documents) and documents[number].end <= at:
-                number += 1
-            if number < len(documents) and documents[number].start <= at:
+            if in_json(at):
                 fields = assignments.fields_at(text, at)
                 if fields is not None:
                     for found in fields:
@@ -267,4 +284,4 @@ def _wraps_a_secret(value: bytes) -> bool:
         return False
     if not plain.isascii() or not plain.replace(b"\n", b" ").decode().isprintable():
         return False
-    return any(found.group == "secret" for found in find_all([plain], [[]])[0])
+    return any(found.group == "secret" for found in find_all([plain], [_plain])[0])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
-from trajkit.secrets import Span, find_all, occurrences
+from trajkit.secrets import find_all, occurrences
 from trajkit.secrets.findings import PLACEHOLDER, Finding
 from trajkit.secrets.names import looks_drawn
 from trajkit.secrets.nested import Piece, pieces_of
@@ -45,9 +45,10 @@ class _Cut(NamedTuple):
     quote: bytes = b'"'
 
 
-def mask(episodes: Sequence[Sequence[str | None]]) -> list[Masked]:
+def mask(episodes: Sequence[Sequence[str | bytes | None]]) -> list[Masked]:
     """Return what to change in each episode, given as a list of its texts in a fixed order.
 
+    Texts may be bytes of UTF-8 already, which spares a caller with many of them two conversions.
     Placeholders are numbered by first appearance in that order, each episode for itself, so they
     do not depend on what else is masked. Numbers already taken in an episode are passed over.
 
@@ -55,46 +56,62 @@ def mask(episodes: Sequence[Sequence[str | None]]) -> list[Masked]:
     {0: 'login <email:1>', 2: '{"to": "<email:1>"}'}
     """
     joined = [_Joined(cells) for cells in episodes]
-    found = find_all([one.text for one in joined], [one.documents for one in joined])
-    return [
-        _masked(cells, one, findings)
-        for cells, one, findings in zip(episodes, joined, found, strict=True)
-    ]
+    found = find_all([one.text for one in joined], [one.in_json for one in joined])
+    return [_masked(one, findings) for one, findings in zip(joined, found, strict=True)]
 
 
 class _Joined:
     """All pieces of an episode as one text, so that a scan sees a key beside its counterpart."""
 
-    def __init__(self, cells: Sequence[str | None]) -> None:
-        self.pieces: list[Piece] = []
-        for number, cell in enumerate(cells):
-            if cell:
-                self.pieces += pieces_of(number, cell.encode())
-        self.starts: list[int] = []
-        self.documents: list[Span] = []
+    def __init__(self, cells: Sequence[str | bytes | None]) -> None:
+        self.cells = [cell.encode() if isinstance(cell, str) else cell or b"" for cell in cells]
+        # A cell with nothing inside it is its own piece, made when asked for: most never are.
+        self._pieces: list[Piece | int] = []
+        self._starts: list[int] = []
+        views: list[bytes] = []
         position = 0
-        for piece in self.pieces:
-            self.starts.append(position)
-            if piece.is_json:
-                self.documents.append(Span(position, position + len(piece.view)))
-            position += len(piece.view) + len(_BETWEEN)
-        self.text = _BETWEEN.join(piece.view for piece in self.pieces)
+        for number, raw in enumerate(self.cells):
+            if not raw:
+                continue
+            if b"\\" in raw:
+                for piece in pieces_of(number, raw):
+                    self._pieces.append(piece)
+                    self._starts.append(position)
+                    views.append(piece.view)
+                    position += len(piece.view) + len(_BETWEEN)
+            else:
+                self._pieces.append(number)
+                self._starts.append(position)
+                views.append(raw)
+                position += len(raw) + len(_BETWEEN)
+        self.text = _BETWEEN.join(views)
+
+    def piece_at(self, position: int) -> tuple[Piece, int]:
+        """Return the piece that holds a position, and where it begins."""
+        number = bisect_right(self._starts, position) - 1
+        piece = self._pieces[number]
+        if isinstance(piece, int):
+            piece = self._pieces[number] = Piece(piece, self.cells[piece], self.cells[piece])
+        return piece, self._starts[number]
+
+    def in_json(self, position: int) -> bool:
+        """Return whether a position lies in a piece that is one JSON document."""
+        return self.piece_at(position)[0].is_json
 
     def cuts(self, findings: Sequence[Finding]) -> Iterator[_Cut]:
         """Give the findings as spans of cells; those that no cell holds whole are left out."""
-        at = -1
+        last: Piece | None = None
         n_quotes = counted_to = 0
         for found in findings:
             if found.end <= found.start:
                 continue
-            number = bisect_right(self.starts, found.start) - 1
-            piece, offset = self.pieces[number], self.starts[number]
+            piece, offset = self.piece_at(found.start)
             start, end = found.start - offset, found.end - offset
             if end > len(piece.view):
                 continue
             if piece.is_json:
-                if number != at:
-                    at, n_quotes, counted_to = number, 0, 0
+                if piece is not last:
+                    last, n_quotes, counted_to = piece, 0, 0
                 n_quotes += piece.view.count(b'"', counted_to, start)
                 counted_to = start
                 inside = n_quotes % 2 == 1 and b'"' not in piece.view[start:end]
@@ -131,7 +148,7 @@ def _off_escapes(raw: bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _masked(cells: Sequence[str | None], joined: _Joined, findings: Sequence[Finding]) -> Masked:
+def _masked(joined: _Joined, findings: Sequence[Finding]) -> Masked:
     masked = Masked()
     if not findings:
         return masked
@@ -139,6 +156,8 @@ def _masked(cells: Sequence[str | None], joined: _Joined, findings: Sequence[Fin
     again = sorted(set(_elsewhere(joined.text, cuts)) - set(findings))
     cuts += joined.cuts(again)
     cuts = _without_overlaps(cuts)
+    if not cuts:
+        return masked
     numbers: dict[tuple[str, bytes], int] = {}
     taken = _taken(joined.text)
     edits: dict[int, list[tuple[int, int, bytes]]] = {}
@@ -154,7 +173,7 @@ def _masked(cells: Sequence[str | None], joined: _Joined, findings: Sequence[Fin
         masked.replaced[cut.kind] += 1
     masked.distinct.update(group for group, _ in numbers)
     for number, changes in edits.items():
-        masked.cells[number] = _edited((cells[number] or "").encode(), changes).decode()
+        masked.cells[number] = _edited(joined.cells[number], changes).decode()
     return masked
 
 
@@ -186,10 +205,9 @@ def _without_overlaps(cuts: list[_Cut]) -> list[_Cut]:
 
 def _taken(text: bytes) -> Counter[str]:
     taken: Counter[str] = Counter()
-    if any(sign in text for sign in (b"<secret:", b"<email:", b"<user:", b"<phone:")):
-        for match in PLACEHOLDER.finditer(text):
-            group = match[1].decode()
-            taken[group] = max(taken[group], int(match[2]))
+    for match in PLACEHOLDER.finditer(text):
+        group = match[1].decode()
+        taken[group] = max(taken[group], int(match[2]))
     return taken
 
 

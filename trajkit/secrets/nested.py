@@ -16,8 +16,8 @@ import orjson
 
 MAX_DEPTH = 12
 _MIN_STRING = 6
-# Runs over whole strings without an escape in one go, and stops at the next one that has some.
-_ESCAPED = re.compile(rb'(?:[^"]++|"[^"\\]*+")*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+# From the first escape of a string to its end, each escape as one.
+_TO_QUOTE = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
 )
@@ -117,11 +117,8 @@ def pieces_of(cell: int, raw: bytes) -> list[Piece]:
     >>> [piece.raw for piece in pieces_of(0, rb'{"a": "x\\ny and more"}')][1]
     b'x\\ny and more'
     """
-    piece = Piece(cell, raw, raw)
-    if b"\\" not in raw:
-        return [piece]
     found: list[Piece] = []
-    _collect(piece, found, 0)
+    _collect(Piece(cell, raw, raw), found, 0)
     return found
 
 
@@ -137,14 +134,19 @@ def _collect(piece: Piece, found: list[Piece], depth: int) -> None:
 
 
 def _open_strings(piece: Piece, found: list[Piece], depth: int) -> None:
+    """Make pieces of the strings of a JSON document that hold an escape."""
     stretches = []
-    for match in _ESCAPED.finditer(piece.raw):
-        start, end = match.span(1)
+    raw = piece.raw
+    end = 0
+    while (escape := raw.find(b"\\", end)) >= 0:
+        start = raw.rfind(b'"', end, escape) + 1
+        match = _TO_QUOTE.match(raw, escape)
+        end = match.end() if match else len(raw)
         stretches.append((start, end))
         if end - start >= _MIN_STRING:
-            text = _decoded(match[1])
-            inner = Piece(piece.cell, text, text, piece, start, match[1])
-            _collect(inner, found, depth + 1)
+            token = raw[start:end]
+            text = _decoded(token)
+            _collect(Piece(piece.cell, text, text, piece, start, token), found, depth + 1)
     piece.shorten(stretches)
 
 
