@@ -5,10 +5,10 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden fuzz docs bench record
+.PHONY: help setup demo test check golden fuzz docs bench bench-peers record
 
 help:  ## Show what can be made.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: $(READY)  ## Build .venv with everything the demo and the tests need.
 
@@ -52,6 +52,18 @@ bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python benchmarks/dedup.py
 	$(BIN)/python benchmarks/decontaminate.py
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/gate_quality.py
+
+PYTHON312 ?= python3.12
+bench-peers: $(READY)  ## Measure dedup beside text-dedup, Data-Juicer and datatrove (2 GB of their own).
+	$(PYTHON312) -m venv build/peer-textdedup
+	build/peer-textdedup/bin/python -m pip install --quiet text-dedup==0.4.1 datasets==5.2.0 polars==1.44.2 polars-grouper==0.6.1 numpy==2.5.5
+	$(PYTHON) -m venv build/peer-datajuicer
+	build/peer-datajuicer/bin/python -m pip install --quiet datasets==5.2.0 dill==0.3.8 multiprocess==0.70.16 numpy==2.4.6 scipy==1.17.1 ray==2.60.0 loguru==0.7.3 pydantic==2.14.4 regex==2026.11.19 jsonargparse==4.53.0 pillow==13.0.0 psutil==7.2.2 tomli==2.5.0 zstandard==0.25.0 aiohttp==3.14.5 httpx==0.28.1 wget==3.2 emoji==2.2.0 requests==2.34.2 beautifulsoup4==4.15.0 tabulate==0.10.0
+	build/peer-datajuicer/bin/python -m pip install --quiet --no-deps py-data-juicer==1.6.1
+	$(PYTHON) -m venv build/peer-datatrove
+	build/peer-datatrove/bin/python -m pip install --quiet datatrove==0.10.1 spacy==3.8.18 regex==2026.11.19 xxhash==3.8.2 orjson==3.13.0 tokenizers==0.23.3
+	$(BIN)/python benchmarks/dedup_peers.py
 
 RECORD_VENV := build/record-venv
 record:  ## Record examples/logs again; examples/README.md names the Debian packages it needs.

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from dedup_corpus import kept_ids, quality, write_corpus  # noqa: E402
 
-_OURS = """
+OURS = """
 import resource
 import sys
 from trajkit.dedup import dedup
@@ -99,7 +99,7 @@ def main() -> None:
 def _quality(folder: Path, n_episodes: int) -> None:
     raw, out = folder / "quality", folder / "quality-out"
     planted = write_corpus(raw, n_episodes, seed=1)
-    _run("quality", _OURS, [str(raw), str(out), "normalised"], show=False)
+    _run("quality", OURS, [str(raw), str(out), "normalised"], show=False)
     found, kept = quality(raw, out, planted), kept_ids(out)
     print(f"quality on {n_episodes:,} episodes at threshold 0.8")
     print(f"  near pairs dropped        {found['near_pairs']:>8,}")
@@ -120,10 +120,10 @@ def _speed(folder: Path, n_episodes: int) -> None:
     write_corpus(raw, n_episodes, seed=2, prompt=False)
     size = sum(path.stat().st_size for path in raw.rglob("*.parquet")) / 1e6
     print(f"speed on {n_episodes:,} episodes of about 5 kB ({size:.0f} MB of Parquet)")
-    print(f"{'run':<28}{'seconds':>9}{'times as fast':>15}{'dropped':>9}{'peak MB':>9}")
+    print(f"{'run':<28}{'seconds':>9}{'times as fast':>15}{'CPU':>8}{'dropped':>9}{'peak MB':>9}")
     base = _run("datasketch", _TEXTS + _DATASKETCH, [str(raw)])
     for keys in ("normalised", "plain"):
-        _run(f"trajkit, {keys} keys", _OURS, [str(raw), str(folder / keys), keys], base)
+        _run(f"trajkit, {keys} keys", OURS, [str(raw), str(folder / keys), keys], base)
     if (PEERS / "gaoya").exists():
         _run("gaoya", _TEXTS + _GAOYA, [str(raw)], base)
 
@@ -131,12 +131,12 @@ def _speed(folder: Path, n_episodes: int) -> None:
 def _growth(folder: Path, sizes: list[int]) -> None:
     before = None
     if sizes:
-        print("\ngrowth, normalised keys: seconds to the size before")
+        print("\ngrowth, normalised keys: seconds to the size before, CPU seconds")
     for n_episodes in sizes:
         raw = folder / f"growth-{n_episodes}"
         write_corpus(raw, n_episodes, seed=3, prompt=False)
         arguments = [str(raw), str(folder / f"grown-{n_episodes}"), "normalised"]
-        before = _run(f"trajkit, {n_episodes:,} episodes", _OURS, arguments, before, growth=True)
+        before = _run(f"trajkit, {n_episodes:,} episodes", OURS, arguments, before, growth=True)
 
 
 def _run(
@@ -153,7 +153,7 @@ def _run(
         script.write(textwrap.dedent(code))
         script.flush()
         environment = os.environ | {"PYTHONPATH": str(PEERS)}
-        start = time.monotonic()
+        start, used = time.monotonic(), sum(os.times()[2:4])
         done = subprocess.run(
             [sys.executable, script.name, *arguments],
             env=environment,
@@ -161,14 +161,15 @@ def _run(
             text=True,
             check=False,
         )
-        seconds = time.monotonic() - start
+        seconds, used = time.monotonic() - start, sum(os.times()[2:4]) - used
     if done.returncode:
         print(f"{name:<28}  failed: {done.stderr.strip()[-300:]}")
         return seconds
     if show:
         n_dropped, peak = done.stdout.split()
         ratio = "" if base is None else f"{seconds / base if growth else base / seconds:.1f}"
-        print(f"{name:<28}{seconds:>9.1f}{ratio:>15}{n_dropped:>9}{peak:>9}", flush=True)
+        costs = f"{used:>8.1f}{n_dropped:>9}{peak:>9}"
+        print(f"{name:<28}{seconds:>9.1f}{ratio:>15}{costs}", flush=True)
     return seconds
 
 
