@@ -52,6 +52,7 @@ bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python benchmarks/dedup.py
 	$(BIN)/python benchmarks/decontaminate.py
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/worldmodel.py
 	$(BIN)/python benchmarks/gate_quality.py
 
 PYTHON312 ?= python3.12

@@ -13,8 +13,10 @@ from chats import chat, cut, write_rows
 from trajkit.builders.examples import episodes
 from trajkit.builders.render import chat as chat_messages
 from trajkit.builders.render import render
+from trajkit.domains import ORDER
 from trajkit.errors import TrajkitError
 from trajkit.fidelity.check import case, check
+from trajkit.fidelity.thresholds import shipped
 from trajkit.store import Store
 
 
@@ -52,6 +54,22 @@ def test_unrelated_text_is_refused_nearly_everywhere(raw_store: Path, tmp_path: 
     report = check(raw_store, [str(tmp_path / "p.jsonl")], tmp_path / "out", quiet=True)
     assert report.extra["passed"] <= 0.02 * len(rows)
     assert sum(report.extra["failed"].values()) + report.extra["passed"] == len(rows)
+
+
+def test_least_scores_of_a_file_decide_and_stand_in_the_manifest(
+    raw_store: Path, tmp_path: Path
+) -> None:
+    rows = predictions_of(Store(raw_store), lambda text: text.replace("tt", "t"))
+    write_rows(tmp_path / "p.jsonl", rows)
+    given = [str(tmp_path / "p.jsonl")]
+    strict = tmp_path / "strict.toml"
+    strict.write_text("".join(f"[{domain}]\noverall = 1.0\n" for domain in ORDER))
+    usual = check(raw_store, given, tmp_path / "usual", quiet=True)
+    asked = check(raw_store, given, tmp_path / "asked", thresholds=strict, quiet=True)
+    assert asked.extra["passed"] < usual.extra["passed"]
+    options = Store(tmp_path / "asked").manifest.options
+    assert options["thresholds"]["swe"]["overall"] == 1.0
+    assert options["thresholds"]["swe"]["format"] == shipped()["swe"]["format"]
 
 
 def test_every_line_that_cannot_be_judged_is_counted_with_its_reason(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fidelity_cases import CASES, make_case, tool, typed, verdict_on
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from recorded_logs import logged
 
 from trajkit import domains
+from trajkit.errors import TrajkitError
 from trajkit.fidelity import content
 from trajkit.fidelity.findings import AXES, Case, Turn
-from trajkit.fidelity.gate import DOMAIN_THRESHOLDS, THRESHOLDS, WEIGHTS, judge
+from trajkit.fidelity.gate import WEIGHTS, judge
+from trajkit.fidelity.thresholds import NAMES, read_thresholds, shipped
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -248,9 +251,63 @@ def test_an_observation_of_a_million_characters_is_judged_like_a_short_one(
     assert all(0.0 <= getattr(verdict, axis) <= 1.0 for axis in AXES)
 
 
-def test_thresholds_name_only_axes_and_domains_that_exist() -> None:
-    assert set(THRESHOLDS) == {*AXES, "overall"}
+def test_the_shipped_thresholds_name_every_axis_of_every_domain() -> None:
+    assert set(shipped()) == set(domains.ORDER)
+    for own in shipped().values():
+        assert set(own) == set(NAMES)
+        assert all(0 < least < 1 for least in own.values())
     assert set(WEIGHTS) == set(AXES)
-    assert set(DOMAIN_THRESHOLDS) <= set(domains.ORDER)
-    assert all(set(own) <= set(THRESHOLDS) for own in DOMAIN_THRESHOLDS.values())
     assert max(WEIGHTS.values()) == WEIGHTS["factuality"]
+
+
+def test_thresholds_of_a_file_stand_in_place_of_the_shipped_ones(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[mcp]\noverall = 1.0\n")
+    read = read_thresholds(path)
+    assert read["mcp"] == {**shipped()["mcp"], "overall": 1.0}
+    assert read["swe"] == shipped()["swe"]
+    case = tool("mcp", "get", "{}", "the lamp is on")
+    case = replace(case, prediction="the lamp is on and warm")
+    assert judge(case).passed
+    assert not judge(case, read).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[mcp", "is not TOML"),
+        ("[shell]\noverall = 1", "is no domain"),
+        ("mcp = 1", "is no domain"),
+        ("[mcp]\nmean = 0.5", "is no threshold"),
+        ("[mcp]\noverall = 70", "is no score"),
+        ("[mcp]\noverall = true", "is no score"),
+        ("[mcp]\noverall = nan", "is no score"),
+    ],
+)
+def test_a_file_that_holds_no_thresholds_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(TrajkitError, match=what):
+        read_thresholds(path)
+    with pytest.raises(TrajkitError, match="cannot be read"):
+        read_thresholds(tmp_path / "none.toml")
+
+
+def test_an_answer_of_another_kind_scores_on_no_axis_and_a_failure_elsewhere_on_the_others() -> (
+    None
+):
+    call = tool("mcp", "get_price", '{"sku": "A-1"}', '{"sku": "A-1", "price": 4}')
+    other_kind = judge(replace(call, prediction="nothing"))
+    assert other_kind.reason == "not_json"
+    assert {getattr(other_kind, axis) for axis in AXES} == {0.0}
+    empty = judge(replace(call, prediction=""))
+    assert {getattr(empty, axis) for axis in AXES} == {0.0}
+    praised = judge(replace(call, prediction=call.recorded + "\nAs an AI I am sure of this."))
+    assert praised.realism == 0.0
+
+
+def test_a_failed_blocking_finding_bounds_its_own_axis() -> None:
+    verdict = verdict_on("web page", CASES["web page"].initial_state or "")
+    assert (verdict.passed, verdict.reason) == (False, "stale_copy")
+    assert verdict.consistency == 0.0
+    assert verdict.format > 0.5

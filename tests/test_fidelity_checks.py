@@ -19,7 +19,7 @@ from fidelity_cases import (
     verdict_on,
 )
 
-from trajkit.fidelity import content, outcome, trees
+from trajkit.fidelity import known, outcome, trees
 from trajkit.fidelity.findings import Turn
 from trajkit.fidelity.gate import judge
 
@@ -59,15 +59,19 @@ from trajkit.fidelity.gate import judge
         ("swe silent", "<output>\n", "<output>\nremoved a.py\n", "broken_silence"),
         ("web fill", "value='lamp'", "value='lantern'", "missing_typed_text"),
         ("web check", "'true', focused", "'false', focused=''", "wrong_change"),
-        ("web check", "[9] link 'Oak stool'", "[29] link 'Elm chair'", None),
-        ("web page", PRODUCT, FILLED, "missing_effect"),
-        ("web page", "[3] banner ''\n", "[3] banner ''\nError from last action: x\n", None),
+        ("web check", "[9] link 'Oak stool'", "[29] link 'Elm chair'", "altered_element"),
+        ("web check", "[9] link", "[29] link", "wrong_number"),
+        ("web page", PRODUCT, FILLED, "wrong_anchor"),
+        ("web page", "[3] banner ''\n", "[3] banner ''\nAll as it should be\n", "foreign_line"),
+        ("web page", "URL: ", "Loaded\nURL: ", "foreign_line"),
+        ("web page", "[4] link 'Home'\n\t\t", "", "lost_element"),
         ("web page", "Title: Oak", "Error from last action: x\nTitle: Oak", "wrong_exit_class"),
         ("web wait", PAGE, CHECKED.replace("Pine", "Elm").replace("Oak", "Fir"), "invented_change"),
         ("web fill", FILLED, "The field now holds the word lamp.", "not_a_tree"),
         ("os type", "week plan", "plan", "missing_typed_text"),
-        ("os type", "push-button\tSave", "push-button\tStore", "lost_element"),
-        ("android switch", '"06:30"', '"06:30" checked selected', "wrong_change"),
+        ("os type", "push-button\tSave", "push-button\tStore", "altered_element"),
+        ("android switch", '"06:30"', '"06:30" checked selected', "altered_element"),
+        ("android switch", '"09:00" clickable', '"09:30" clickable', "altered_element"),
     ],
 )
 def test_a_wrong_prediction_fails_with_the_name_of_what_is_wrong(
@@ -119,7 +123,7 @@ def test_lines_from_the_action_or_the_history_are_deterministic() -> None:
     case = tool(
         "swe", "bash", '{"command": "echo salt and pepper; cat a; ps"}', "", before="old line here"
     )
-    found = content.parts(case, "salt and pepper\nold line here\nnever seen\npid 4711 10:00:01")
+    found = known.parts(case, "salt and pepper\nold line here\nnever seen\npid 4711 10:00:01")
     assert [part.content_class for part in found] == [
         "deterministic", "deterministic", "pre_existing", "runtime_metadata"
     ]  # fmt: skip
@@ -140,8 +144,8 @@ def test_a_command_on_files_of_the_session_has_a_computed_answer(
     command: str, earlier: str, computed: bool
 ) -> None:
     case = make_case("swe", command, "3 out.txt", kind="code")
-    case = replace(case, history=(Turn(action=earlier, action_kind="code", observation=""),))
-    assert content.computes_from_known(case) is computed
+    history = (Turn(action=earlier, action_kind="code", observation=""),)
+    assert known.computes_from_known(case.action, history) is computed
 
 
 def test_what_a_reader_shows_of_a_file_is_no_error_of_its_own() -> None:

@@ -16,11 +16,18 @@ from trajkit.cli import options
     multiple=True,
     help="JSON lines of trajectory_id, step_index, prediction; may be repeated.",
 )
+@click.option(
+    "--thresholds",
+    metavar="FILE",
+    type=click.Path(),
+    help="TOML of least scores by domain that differ from those of the package.",
+)
 @options.output
 @options.quiet
 def command(
     store: str,
     predictions: tuple[str, ...],
+    thresholds: str | None,
     out: str,
     overwrite: bool,
     quiet: bool,
@@ -37,5 +44,5 @@ def command(
     """
     from trajkit.fidelity.check import check
 
-    report = check(store, predictions, out, overwrite=overwrite, quiet=quiet)
+    report = check(store, predictions, out, thresholds=thresholds, overwrite=overwrite, quiet=quiet)
     options.print_report(report, human)

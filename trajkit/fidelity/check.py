@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 from trajkit import domains, schema
 from trajkit.fidelity.findings import Axis, Case, Turn, Verdict
 from trajkit.fidelity.gate import judge
+from trajkit.fidelity.thresholds import Thresholds, read_thresholds
 from trajkit.inputs import list_inputs
 from trajkit.model import Origin, Reject, to_json_text
 from trajkit.progress import Progress
@@ -20,6 +22,10 @@ from trajkit.report import Report, under
 from trajkit.store import Store, inputs_of, iterate_parts, open_writer
 from trajkit.tables import TABLES, file_sha256, rejects_table, write_table
 
+_REFERENCE = re.compile(
+    r"\b(?:reference|target|correct|final) answer[*_`]{0,3}\s{0,3}[:=]\s{0,3}(\S[^\n]{0,500})",
+    re.IGNORECASE,
+)
 AXES: tuple[str, ...] = get_args(Axis)
 
 
@@ -28,6 +34,7 @@ def check(
     predictions: Sequence[str],
     out: str | Path,
     *,
+    thresholds: str | Path | None = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Report:
@@ -36,9 +43,11 @@ def check(
     `kept` are predictions that got a verdict, accepted or not; `passed` and `failed` say which.
     A line that is no prediction, points to no step, or to a step nothing was recorded for is
     counted under `dropped` and stands in `rejects.parquet`. The predictions are held in memory.
+    `thresholds` is a file of least scores that stand in place of the shipped ones.
 
-    Raises TrajkitError when a file or the store is missing.
+    Raises TrajkitError when a file or the store is missing, or the thresholds are none.
     """
+    least = read_thresholds(thresholds)
     source = Store(store).require("trajectories", "steps")
     report = Report("check", out)
     files = list_inputs(tuple(predictions))
@@ -46,7 +55,7 @@ def check(
         out,
         kind="verdicts",
         stage="check",
-        options={},
+        options={"thresholds": {domain: dict(own) for domain, own in least.items()}},
         inputs=[
             *inputs_of(source),
             *({"name": file.origin_path, "sha256": file_sha256(file.path)} for file in files),
@@ -78,7 +87,7 @@ def check(
             for id_ in sorted(ids):
                 rejects.extend(_unanswerable(source, part, id_, waiting[id_]))
         for part in iterate_parts(source, writer):
-            rows = list(_verdicts(source, part, waiting))
+            rows = list(_verdicts(source, part, waiting, least))
             writer.write("verdicts", part, pa.Table.from_pylist(rows, schema=TABLES["verdicts"]))
             counts = {"kept": len(rows), "passed": sum(row["passed"] for row in rows)}
             for row in rows:
@@ -137,7 +146,10 @@ def _unanswerable(
 
 
 def _verdicts(
-    source: Store, part: str, waiting: Mapping[str, list[tuple[Origin, dict[str, Any]]]]
+    source: Store,
+    part: str,
+    waiting: Mapping[str, list[tuple[Origin, dict[str, Any]]]],
+    least: Thresholds,
 ) -> Iterator[dict[str, Any]]:
     steps = source.read("steps", part).partition_by(
         "trajectory_id", as_dict=True, maintain_order=True
@@ -149,7 +161,8 @@ def _verdicts(
             continue
         own = steps[(id_,)].to_dicts()
         for document in given:
-            verdict = judge(case(episode, own, document["step_index"], document["prediction"]))
+            given_case = case(episode, own, document["step_index"], document["prediction"])
+            verdict = judge(given_case, least)
             yield verdict_row(id_, document["step_index"], episode["domain"], verdict)
 
 
@@ -185,7 +198,16 @@ def case(
         prediction=shown(prediction),
         error=step["error"],
         exit_code=step["exit_code"],
+        answer=_answer(episode, steps[-1] if step_index + 1 < len(steps) else None),
     )
+
+
+def _answer(episode: Mapping[str, Any], last: Mapping[str, Any] | None) -> str | None:
+    """Return the reference answer of the simulation instruction, or the message that ends a run."""
+    named = _REFERENCE.search(episode.get("simulation_instruction") or "")
+    if named is not None:
+        return named.group(1)
+    return last["action"] if last is not None and last["action_kind"] == "message" else None
 
 
 def _turn(step: Mapping[str, Any], observation: str | None) -> Turn:

@@ -1,34 +1,26 @@
-"""Which parts of an observation must match, and which only need the right form.
-
-Three classes: what the action and the history determine must match exactly; what the environment
-held already, unseen, only needs the form; times, process numbers and the like are masked.
-
-Source: Qwen-AgentWorld report, section 4.2.
-"""
+"""What checks read texts with: masks of metadata, likeness, shapes, texts of the history."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import orjson
 from rapidfuzz import fuzz
 
-from trajkit.fidelity.findings import Case, ContentClass, Finding, finding
+from trajkit.fidelity.findings import Case, Turn
 
 # Bounds that keep the cost of one case linear; texts beyond them are compared as bags of words.
 MAX_FUZZY_CHARS = 20_000
-MAX_MASKED_CHARS = 100_000
+MAXMASKED_CHARS = 100_000
 MAX_HISTORY_CHARS = 4_000_000
-MAX_ECHO_COST = 20_000_000
 
 _MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAYS = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_METADATA = re.compile(
+METADATA = re.compile(
     r"(?<![\w.])(?:"
     r"(?P<timestamp>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
     r"(?:Z|\s?[+-]\d\d:?\d\d)?)?(?!\w)"
@@ -51,7 +43,7 @@ _METADATA = re.compile(
 )
 # A cheap look ahead of the real one: a metadata span holds a digit or follows `tmp`.
 _MAY_HOLD_METADATA = re.compile(r"\d|tmp\.")
-_MASK = re.compile(r"‹[a-z_]{3,20}›")
+MASK = re.compile(r"‹[a-z_]{3,20}›")
 
 
 def edges(text: str, size: int) -> str:
@@ -71,12 +63,12 @@ def mask(text: str) -> str:
     """
     if _MAY_HOLD_METADATA.search(text) is None:
         return text
-    return _METADATA.sub(lambda match: f"‹{match.lastgroup}›", text)
+    return METADATA.sub(lambda match: f"‹{match.lastgroup}›", text)
 
 
 def metadata_kinds(masked: str) -> Counter[str]:
     """Return how often each kind of runtime metadata stood in a text before it was masked."""
-    return Counter(kind[1:-1] for kind in _MASK.findall(masked))
+    return Counter(kind[1:-1] for kind in MASK.findall(masked))
 
 
 def string_leaves(value: Any) -> Iterator[str]:
@@ -126,84 +118,20 @@ def previous_state(case: Case) -> str | None:
 
 def earlier_texts(case: Case) -> Iterator[str]:
     """Give observations and action texts of the history, newest first, up to a bound."""
+    return texts_before(case.history, case.initial_state)
+
+
+def texts_before(history: tuple[Turn, ...], initial_state: str | None) -> Iterator[str]:
+    """Give the same for a history that belongs to no case."""
     left = MAX_HISTORY_CHARS
-    for turn in reversed(case.history):
+    for turn in reversed(history):
         for text in (turn.observation or "", action_text(turn.action)):
             left -= len(text)
             if left < 0:
                 return
             yield text
-    if case.initial_state and len(case.initial_state) <= left:
-        yield case.initial_state
-
-
-_TELLING = re.compile(r"[^\W_]{3}|\d")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One line of a recorded observation and the class of its content."""
-
-    text: str
-    """The line without trailing blanks."""
-    content_class: ContentClass
-    """How strictly it is compared."""
-
-
-def parts(case: Case, recorded: str) -> list[Part]:
-    """Return the telling lines of a recorded observation (or a piece of it) with their classes.
-
-    A line is deterministic when the same line was seen before, when the action's own text holds
-    it, or when the command works out its answer from files this session made or showed.
-    """
-    known = {
-        line.strip()
-        for text in earlier_texts(case)
-        for line in text.split("\n")
-        if _TELLING.search(line)
-    }
-    own = action_text(case.action.action)
-    lines = lines_of(recorded)
-    may_echo = len(own) * len(lines) <= MAX_ECHO_COST
-    computed = computes_from_known(case)
-    found = []
-    for line in lines:
-        stripped = line.strip()
-        if not stripped or not _TELLING.search(stripped):
-            continue
-        content_class: ContentClass = "pre_existing"
-        if computed or stripped in known or (may_echo and len(stripped) >= 4 and stripped in own):
-            content_class = "deterministic"
-        elif len(stripped) <= 200 and not _TELLING.search(_MASK.sub("", mask(stripped))):
-            content_class = "runtime_metadata"
-        found.append(Part(text=line, content_class=content_class))
-    return found
-
-
-_COMPUTING = re.compile(
-    r"^\s*(?:(?:wc|sort|uniq|cut|tr|nl|tac|rev|seq|expr|bc|cmp|diff|md5sum|sha1sum|sha256sum|cksum)"
-    r"\b|echo\s+[^;&|]{0,80}\$\(\()"
-)
-_PATH = re.compile(r"[\w./~-]*[\w-][./][\w./-]*")
-
-
-def computes_from_known(case: Case) -> bool:
-    """Return whether the action is one command whose answer the session's own text determines.
-
-    That is a command such as `wc` or `sha256sum` whose every path was named in an earlier turn,
-    or shell arithmetic on constants.
-    """
-    own = action_text(case.action.action).strip()
-    if case.action.action_kind == "tool_call":
-        own = own.partition("\n")[2].strip()
-    if not own or len(own) > 300 or "\n" in own or _COMPUTING.match(own) is None:
-        return False
-    plain = re.sub(r"\$\(\([\d\s+*/%()-]{1,200}\)\)", "", own)
-    if re.search(r"[$`<>*?;]|&&", plain):
-        return False
-    paths = _PATH.findall(plain)
-    earlier = [action_text(turn.action) for turn in case.history]
-    return all(any(path in text for text in earlier) for path in paths)
+    if initial_state and len(initial_state) <= left:
+        yield initial_state
 
 
 def overlap(wanted: Counter[str], got: Counter[str]) -> float:
@@ -240,51 +168,3 @@ def shape(text: str) -> str:
     '-a-a--a-- 0 a 0 a.a'
     """
     return _DIGITS.sub("0", _LETTERS.sub("a", text))
-
-
-def compare(case: Case, recorded: str, prediction: str) -> Iterator[Finding]:
-    """Give the findings any domain can use on plain text: known lines, form, metadata."""
-    classes = parts(case, recorded)
-    got_lines = Counter(line.strip() for line in prediction.split("\n"))
-    exact = Counter(p.text.strip() for p in classes if p.content_class == "deterministic")
-    if exact:
-        lost = exact - got_lines
-        yield finding(
-            "missing_known_line",
-            "factuality",
-            overlap(exact, got_lines),
-            next(iter(lost), next(iter(exact))),
-            "all there" if not lost else f"{lost.total()} of {exact.total()} lines are missing",
-            weight=3.0,
-        )
-    loose = [p.text for p in classes if p.content_class != "deterministic"]
-    if not classes:
-        score = likeness(recorded, prediction)
-        yield finding("unlike_form", "realism", score, recorded, prediction, weight=2.0)
-    if loose:
-        # Lines known beforehand are taken off both sides, so that only the new text is compared.
-        left = got_lines & exact
-        rest = []
-        for line in lines_of(prediction):
-            if left[line.strip()] > 0:
-                left[line.strip()] -= 1
-            elif _TELLING.search(line):
-                rest.append(line)
-        wanted, got = (mask(edges("\n".join(side), MAX_MASKED_CHARS)) for side in (loose, rest))
-        score = max(likeness(wanted, got), likeness(shape(wanted), shape(got)))
-        yield finding(
-            "unlike_form", "realism", score, wanted, got, content_class="pre_existing", weight=2.0
-        )
-        yield from _metadata_form(metadata_kinds(wanted), metadata_kinds(got))
-
-
-def _metadata_form(kinds: Counter[str], got_kinds: Counter[str]) -> Iterator[Finding]:
-    if kinds or got_kinds:
-        yield finding(
-            "wrong_metadata_form",
-            "realism",
-            agreement(kinds, got_kinds),
-            dict(sorted(kinds.items())),
-            dict(sorted(got_kinds.items())),
-            content_class="runtime_metadata",
-        )

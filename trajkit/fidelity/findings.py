@@ -72,6 +72,8 @@ class Case:
     """Error text or class of the recorded step, when the log has one."""
     exit_code: int | None = None
     """Exit code of the recorded step, when the log has one."""
+    answer: str | None = None
+    """What the agent is to find out, or answered in the end: no search result gives it away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ def shown(text: str) -> str:
     """
     if len(text) > MAX_SHOWN_CHARS:
         text = text[: MAX_SHOWN_CHARS - 1] + "…"
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def finding(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from trajkit import domains
 from trajkit.fidelity.findings import AXES, Axis, Case, Finding, Verdict
 from trajkit.fidelity.shared import check_presence, check_shared
+from trajkit.fidelity.thresholds import Thresholds, shipped
 
 WEIGHTS: Mapping[Axis, float] = {
     "format": 2.0,
@@ -18,32 +19,22 @@ WEIGHTS: Mapping[Axis, float] = {
 }
 """What an axis counts in the overall score; factuality weighs most."""
 
-THRESHOLDS: Mapping[str, float] = {
-    "format": 0.6,
-    "factuality": 0.6,
-    "consistency": 0.6,
-    "realism": 0.5,
-    "quality": 0.5,
-    "overall": 0.7,
-}
-"""Least score by axis, and of their weighted mean."""
 
-DOMAIN_THRESHOLDS: Mapping[str, Mapping[str, float]] = {
-    # A result list or a page nobody saw before shares little text with any other good answer.
-    "search": {"factuality": 0.5, "realism": 0.35},
-}
-"""What differs from `THRESHOLDS` in a domain."""
-
-
-def judge(case: Case) -> Verdict:
+def judge(case: Case, thresholds: Thresholds | None = None) -> Verdict:
     """Return the verdict on a prediction.
 
     A blocking finding under 0.5 fails it, then an axis under its threshold, then the weighted
-    mean of the axes. Reads nothing but the case; the same case gives the same verdict.
+    mean of the axes. Without thresholds those of the package hold. Reads nothing but the case; the
+    same case gives the same verdict.
+
+    An axis is the mean of its findings, and no more than a blocking one that failed. What fails by
+    its format cannot be read as an answer, so that bounds every axis; and so does any failure an
+    axis that was not looked at.
     """
+    least = (shipped() if thresholds is None else thresholds)[case.domain]
     findings = tuple(_findings(_normalised(case)))
-    scores = {axis: _mean([f for f in findings if f.axis == axis]) for axis in AXES}
-    reason = _reason(case.domain, findings, scores)
+    scores = {axis: _score(axis, findings) for axis in AXES}
+    reason = _reason(least, findings, scores)
     return Verdict(passed=reason is None, reason=reason, findings=findings, **scores)
 
 
@@ -63,16 +54,24 @@ def _findings(case: Case) -> Iterator[Finding]:
         yield from domains.load(case.domain).check(case)
 
 
-def _mean(findings: list[Finding]) -> float:
-    total = sum(f.weight for f in findings)
-    return sum(f.score * f.weight for f in findings) / total if total else 1.0
+def _score(axis: Axis, findings: tuple[Finding, ...]) -> float:
+    own = [f for f in findings if f.axis == axis]
+    total = sum(f.weight for f in own)
+    mean = sum(f.score * f.weight for f in own) / total if total else 1.0
+    bounds = (f.score for f in findings if _fails(f) and (f.axis in (axis, "format") or not own))
+    return min(mean, min(bounds, default=1.0))
 
 
-def _reason(domain: str, findings: tuple[Finding, ...], scores: Mapping[Axis, float]) -> str | None:
+def _fails(finding: Finding) -> bool:
+    return finding.blocking and finding.score < 0.5
+
+
+def _reason(
+    least: Mapping[str, float], findings: tuple[Finding, ...], scores: Mapping[Axis, float]
+) -> str | None:
     for f in findings:
-        if f.blocking and f.score < 0.5:
+        if _fails(f):
             return f.check
-    least = {**THRESHOLDS, **DOMAIN_THRESHOLDS.get(domain, {})}
     for axis in AXES:
         if scores[axis] < least[axis]:
             return _worst([f for f in findings if f.axis == axis])

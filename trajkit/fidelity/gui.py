@@ -1,49 +1,29 @@
-"""Rule checks of screens: what changed, what stayed, focus, typed text, address and title."""
+"""Rule checks of screens: their form, what changed, what stayed, what is new."""
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
-from trajkit.fidelity.content import (
-    action_text,
-    agreement,
-    earlier_texts,
-    likeness,
-    mask,
-    overlap,
-    parse_json,
-    previous_state,
-    shape,
-)
+from trajkit.fidelity.anchors import check_anchors, check_focus, check_lines, check_typed
+from trajkit.fidelity.changes import Change, change_to
+from trajkit.fidelity.content import agreement, likeness, mask, overlap, shape
 from trajkit.fidelity.findings import GUARD, Case, Finding, finding
-from trajkit.fidelity.trees import (
-    Change,
-    Node,
-    Screen,
-    at,
-    change,
-    labels,
-    name_of,
-    parse,
-    untouched,
-    without_place,
-)
-
-NEW_SCREEN_SHARE = 0.5
-"""A state that keeps less than this share of its elements counts as another page."""
+from trajkit.fidelity.gestures import target_names
+from trajkit.fidelity.trees import Screen, texts_of
 
 COPY_POWER = 4
 """Untouched elements are copied verbatim: losing an eighth of them brings the score to 0.6."""
+CHANGE_POWER = 2
+"""What must change is mostly told right: an F1 of 0.7 brings the score to 0.5."""
 
-_ERROR_LINE = re.compile(r"(?i)error from last action|^last.action.error|^traceback|^\w*error:")
-_TYPING = re.compile(
-    r"\b(?:fill|type|keyboard_type|keyboard_insert_text|select_option|write|typewrite|SetTextEvent)"
-    r"\s*\((.{0,4000})\)",
-    re.DOTALL,
-)
+MIN_NAMES = 5
+LEAST_SHARED_NAMES = 0.3
+"""Which part of the words on a new page two right answers share; under half of it is another."""
+
+_NAME_WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def check_web(case: Case) -> Iterator[Finding]:
@@ -62,30 +42,31 @@ def check_android(case: Case) -> Iterator[Finding]:
 
 
 def _check(case: Case, *, numbered: bool) -> Iterator[Finding]:
-    truth, guess = (parse(text, numbered=numbered) for text in (case.recorded, case.prediction))
+    wanted = change_to(case, case.recorded, numbered=numbered)
+    got = change_to(case, case.prediction, numbered=numbered)
+    truth, guess = wanted.after, got.after
     yield from _form(truth, guess)
-    yield from _anchors(truth, guess)
-    yield from _typed(case)
-    yield from _focus(truth, guess)
-    previous = previous_state(case)
-    if previous is None:
-        yield from _unseen(truth.nodes, guess.nodes)
-        return
-    before = parse(previous, numbered=numbered)
-    yield from _changes(case, before, truth, guess, numbered)
+    yield from check_anchors(wanted, got)
+    yield from check_lines(wanted, guess)
+    yield from check_typed(case, truth, guess)
+    yield from check_focus(truth, guess)
+    yield from _changes(case, wanted, got)
+    if wanted.fresh:
+        yield from _likeness(wanted, got)
 
 
 def _form(truth: Screen, guess: Screen) -> Iterator[Finding]:
     roles, got = (Counter(node.role for node in side.nodes) for side in (truth, guess))
     known = roles.keys() & got.keys()
+    share = sum(got[role] for role in known) / got.total() if got else float(not roles)
     yield finding(
         "not_a_tree",
         "format",
-        sum(got[role] for role in known) / max(1, got.total()),
-        ", ".join(sorted(roles)[:12]),
-        ", ".join(sorted(got)[:12]),
+        share if truth.form == guess.form else 0.0,
+        f"{truth.form}: {', '.join(sorted(roles)[:12])}",
+        f"{guess.form}: {', '.join(sorted(got)[:12])}",
         weight=0.5,
-        blocking=len(truth.nodes) > 3,
+        blocking=truth.form != "lines",
     )
     size, got_size = len(truth.nodes), len(guess.nodes)
     yield finding(
@@ -98,124 +79,152 @@ def _form(truth: Screen, guess: Screen) -> Iterator[Finding]:
     )
 
 
-def _anchors(truth: Screen, guess: Screen) -> Iterator[Finding]:
-    """Give whether address, title, tabs, window and error lines are those of the recording."""
-    if truth.header:
-        wanted_labels, got = (Counter(_label(line) for line in s.header) for s in (truth, guess))
+def _changes(case: Case, wanted: Change, got: Change) -> Iterator[Finding]:
+    if wanted and not got:
         yield finding(
-            "wrong_header",
-            "format",
-            agreement(wanted_labels, got),
-            ", ".join(wanted_labels),
-            ", ".join(got),
+            "stale_copy",
+            "consistency",
+            0.0,
+            "; ".join([*wanted.sure, *wanted.fresh][:5]),
+            "the state before",
+            blocking=True,
         )
-        wanted, have = (Counter(mask(line) for line in s.header) for s in (truth, guess))
-        lost = list((wanted - have).elements())
-        # The address behind a link cannot be known, so one that is nearly right counts in part.
-        near = [max((_nearness(line, other) for other in have), default=0.0) for line in lost]
+        return
+    if not wanted:
+        new = [*got.sure, *got.fresh]
         yield finding(
-            "wrong_anchor",
+            "invented_change",
             "factuality",
-            1 - (len(lost) - sum(near)) / wanted.total(),
-            "; ".join(lost) or "; ".join(wanted),
-            "; ".join(have - wanted) or "the same",
+            got.kept_share**COPY_POWER if got else 1.0,
+            "no change",
+            "; ".join(new[:5]) or "no change",
+            weight=3.0,
+            blocking=True,
+        )
+    yield from _numbers(wanted, got)
+    yield from _altered(wanted, got.after)
+    if wanted.stayed:
+        lost = wanted.stayed - got.after.values
+        n_lost, n = lost.total(), wanted.stayed.total()
+        yield finding(
+            "lost_element",
+            "consistency",
+            (1 - n_lost / n) ** COPY_POWER,
+            next(iter(lost), "all untouched elements"),
+            f"{n_lost} of {n} untouched elements differ",
+            weight=2.0,
+            blocking=True,
+        )
+    if not wanted:
+        return
+    yield from _effect(case, wanted, got)
+    if wanted.sure or not wanted.other_page:
+        # On another page what was seen on earlier ones (header, navigation) must come again; on
+        # the same page exactly what changed must change.
+        score = overlap(wanted.sure, got.sure) if wanted.other_page else _same_change(wanted, got)
+        yield finding(
+            "wrong_change",
+            "factuality",
+            score**CHANGE_POWER,
+            "; ".join([*(wanted.sure - got.sure)][:5]) or "the same change",
+            "; ".join([*(got.sure - wanted.sure)][:5]) or "nothing more",
+            weight=3.0,
+            blocking=True,
+        )
+    if wanted.removed and not wanted.other_page:
+        yield finding(
+            "wrong_removal",
+            "factuality",
+            agreement(wanted.removed, got.removed),
+            "; ".join([*wanted.removed][:8]),
+            "; ".join([*got.removed][:8]) or "nothing",
             weight=2.0,
         )
-    failed, got_failed = (
-        any(_ERROR_LINE.search(line[:400]) for line in s.header) for s in (truth, guess)
-    )
-    yield finding(
-        "wrong_exit_class",
-        "factuality",
-        float(failed == got_failed),
-        "an error" if failed else "no error",
-        "an error" if got_failed else "no error",
-        weight=GUARD,
-        blocking=True,
-    )
-
-
-def _nearness(wanted: str, got: str) -> float:
-    """Return how near two lines of one label are; texts of no kinship come out near 0."""
-    if _label(wanted) != _label(got):
-        return 0.0
-    tails = (line.partition(":")[2].rpartition("//")[2].partition("/")[2] for line in (wanted, got))
-    first, second = tails
-    alike = likeness(first, second) if first or second else likeness(wanted, got)
-    return max(0.0, 2 * alike - 1)
-
-
-def _label(line: str) -> str:
-    return line.partition(":")[0]
-
-
-def typed_text(action: str) -> str | None:
-    """Return the text that an action types, chooses or asks for, if it does.
-
-    >>> typed_text("fill('14', 'plum jam')"), typed_text("click('3')")
-    ('plum jam', None)
-    """
-    value = parse_json(action)
-    if isinstance(value, dict):
-        for holder in (value, value.get("arguments")):
-            if isinstance(holder, dict):
-                for key in ("text", "value", "options", "app_name", "url"):
-                    if isinstance(holder.get(key), str):
-                        return str(holder[key])
-    match = _TYPING.search(action if value is None else action_text(action))
-    if match is None:
-        return None
-    try:
-        arguments = ast.parse(f"f({match.group(1)})", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-    constants = [
-        node.value
-        for node in (arguments.args if isinstance(arguments, ast.Call) else [])
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    return constants[-1] if constants else None
-
-
-def _typed(case: Case) -> Iterator[Finding]:
-    typed = typed_text(case.action.action) or ""
-    texts = [text for line in typed.split("\n") if (text := line.strip()) in case.recorded and text]
-    if texts:
-        counts = [(case.recorded.count(text), case.prediction.count(text)) for text in texts[:50]]
+    if wanted.other_page:
         yield finding(
-            "missing_typed_text",
+            "missing_effect",
             "factuality",
-            sum(min(1.0, got / wanted) for wanted, got in counts) / len(counts),
-            typed,
-            "; ".join(f"{got} times, recorded {wanted} times" for wanted, got in counts[:3]),
-            weight=2.0,
+            float(got.kept_share < (1 + wanted.kept_share) / 2),
+            f"{wanted.kept_share:.0%} of the old elements stay",
+            f"{got.kept_share:.0%}",
+            weight=GUARD,
             blocking=True,
         )
 
 
-_FIRST_ARGUMENT = re.compile(r"\s*[a-z_]{2,24}\s*[(\[]\s*['\"]?([\w-]{1,40})")
-_POINT = re.compile(r"[cC]lick\(\s*(?:x=)?(\d{1,5})(?:\.\d+)?,\s*(?:y=)?(\d{1,5})")
-MAX_TARGET_NAMES = 4
+def _same_change(wanted: Change, got: Change) -> float:
+    """Return the F1 of what changed; new content counts by its amount alone."""
+    n_new, n_got_new = wanted.fresh.total(), got.fresh.total()
+    total = wanted.sure.total() + got.sure.total() + n_new + n_got_new
+    right = (wanted.sure & got.sure).total() + min(n_new, n_got_new)
+    return 2 * right / total if total else 1.0
 
 
-def target_names(action: str, before: Screen) -> list[str]:
-    """Return the texts on the element that an action points at, the nearest first."""
-    value = parse_json(action)
-    nodes: list[Node] = []
-    if isinstance(value, dict) and all(isinstance(value.get(k), int | float) for k in "xy"):
-        nodes = at(before, value["x"], value["y"])
-    elif points := _POINT.findall(action_text(action)):
-        nodes = at(before, *map(int, points[-1]))
-    elif value is None and (match := _FIRST_ARGUMENT.match(action)) is not None:
-        nodes = [node for node in before.nodes if node.key == match.group(1)]
-    names = [name for node in nodes[:20] if len(name := name_of(node)) >= 3]
-    return names[:MAX_TARGET_NAMES]
+def _numbers(wanted: Change, got: Change) -> Iterator[Finding]:
+    """Give whether elements that stayed on the page keep the numbers that actions name."""
+    if wanted.before is None or wanted.other_page or wanted.before.form != "tree":
+        return
+    before, truth, guess = (
+        {(n.key, n.value) for n in side.nodes if n.role and " " not in n.key}
+        for side in (wanted.before, wanted.after, got.after)
+    )
+    stayed = before & truth
+    lost = {key for key, value in stayed - guess if got.after.values[value]}
+    if stayed:
+        yield finding(
+            "wrong_number",
+            "consistency",
+            float(not lost),
+            "elements keep their numbers",
+            f"{len(lost)} of {len(stayed)} have others" if lost else "they do",
+            blocking=True,
+        )
 
 
-def _effect(case: Case, before: Screen, wanted: Change, got: Change) -> Iterator[Finding]:
+def _altered(wanted: Change, guess: Screen) -> Iterator[Finding]:
+    """Give whether an element that had to be as it is stands there with another text."""
+    if not wanted.stayed and not wanted.sure:
+        return
+    found: list[tuple[str, str]] = []
+    if wanted.after.values - guess.values:
+        plain, got = (
+            [(node.role, node.plain) for node in side.nodes] for side in (wanted.after, guess)
+        )
+        have = Counter(value for _, value in got)
+        lost = Counter(value for _, value in plain) - wanted.fresh - have
+        extra = have - Counter(value for _, value in plain)
+        after, before = dict[str, tuple[str, str]](), dict[str, tuple[str, str]]()
+        for number, (role, value) in enumerate(got):
+            if extra[value]:
+                after[got[number - 1][1] if number else ""] = role, value
+                before[got[number + 1][1] if number + 1 < len(got) else ""] = role, value
+        for number, (role, value) in enumerate(plain):
+            if lost[value]:
+                previous = plain[number - 1][1] if number else ""
+                following = plain[number + 1][1] if number + 1 < len(plain) else ""
+                one, other = after.get(previous), before.get(following)
+                for new in (one, other):
+                    # In the place of the old one, or beside one neighbour and of its kind.
+                    if new is not None and (new[0] == role or one == other):
+                        found.append((value, new[1]))
+    yield finding(
+        "altered_element",
+        "consistency",
+        float(not found),
+        found[0][0] if found else "all as they must be",
+        found[0][1] if found else "all as they must be",
+        blocking=True,
+    )
+
+
+def _effect(case: Case, wanted: Change, got: Change) -> Iterator[Finding]:
     """Give whether the element acted on leaves its name in what is new, as it did."""
-    new, got_new = "\n".join(wanted.added), "\n".join(got.added)
-    names = [name for name in target_names(case.action.action, before) if name in new]
+    if wanted.before is None:
+        return
+    new, got_new = (
+        "\n".join([*side.sure, *side.fresh, *side.after.header]) for side in (wanted, got)
+    )
+    names = [name for name in target_names(case.action.action, wanted.before) if name in new]
     if names:
         lost = [name for name in names if name not in got_new]
         yield finding(
@@ -228,135 +237,21 @@ def _effect(case: Case, before: Screen, wanted: Change, got: Change) -> Iterator
         )
 
 
-def _focus(truth: Screen, guess: Screen) -> Iterator[Finding]:
-    wanted, got = ({node.label for node in s.nodes if node.focused} for s in (truth, guess))
-    if wanted:
+def _likeness(wanted: Change, got: Change) -> Iterator[Finding]:
+    """Give whether new content has the form of the recorded one, and anything in common with it."""
+    text, got_text = ("\n".join(side.fresh.elements()) for side in (wanted, got))
+    words, got_words = (_names(side) for side in (wanted, got))
+    if len(words) >= MIN_NAMES and wanted.other_page:
         yield finding(
-            "wrong_focus",
-            "factuality",
-            float(bool(wanted & got)),
-            "; ".join(sorted(wanted)),
-            "; ".join(sorted(got)) or "no focus",
-        )
-
-
-def _changes(
-    case: Case, before: Screen, truth: Screen, guess: Screen, numbered: bool
-) -> Iterator[Finding]:
-    wanted, got = change(before, truth), change(before, guess)
-    if wanted and not got:
-        yield finding(
-            "stale_copy",
-            "consistency",
-            0.0,
-            "; ".join(list(wanted.added)[:5]),
-            "the state before",
-            blocking=True,
-        )
-        return
-    if not wanted:
-        yield finding(
-            "invented_change",
-            "factuality",
-            _kept_share(before, guess) ** COPY_POWER if got else 1.0,
-            "no change",
-            "; ".join(list(got.added)[:5]) or "no change",
-            weight=3.0,
-            blocking=True,
-        )
-    stayed = untouched(before, truth)
-    if stayed:
-        have = {node.key: node.value for node in guess.nodes}
-        lost = [node for node in stayed if have.get(node.key) != node.value]
-        yield finding(
-            "lost_element",
-            "consistency",
-            (1 - len(lost) / len(stayed)) ** COPY_POWER,
-            lost[0].value if lost else "all untouched elements",
-            f"{len(lost)} of {len(stayed)} untouched elements differ",
-            weight=2.0,
-        )
-    if not wanted:
-        return
-    yield from _effect(case, before, wanted, got)
-    known = _known_labels(case, before, numbered)
-    text = typed_text(case.action.action) or ""
-    sure, new = _split(truth, before, known, text)
-    got_sure, got_new = _split(guess, before, known, text)
-    other_page = _kept_share(before, truth) < NEW_SCREEN_SHARE or _root(before) != _root(truth)
-    if sure:
-        # On another page what was seen on earlier ones (header, navigation) must come again; on
-        # the same page exactly what changed must change.
-        score = overlap(sure, got_sure) if other_page else agreement(sure, got_sure)
-        yield finding(
-            "wrong_change",
-            "factuality",
-            score,
-            "; ".join(list((sure - got_sure).keys())[:5]) or "the same change",
-            "; ".join(list((got_sure - sure).keys())[:5]) or "nothing more",
-            weight=3.0,
-            blocking=not other_page,
-        )
-    if wanted.removed and not other_page:
-        yield finding(
-            "wrong_removal",
-            "factuality",
-            agreement(wanted.removed, got.removed),
-            "; ".join(list(wanted.removed)[:8]),
-            "; ".join(list(got.removed)[:8]),
-            weight=2.0,
-        )
-    if other_page:
-        kept, got_kept = _kept_share(before, truth), _kept_share(before, guess)
-        yield finding(
-            "missing_effect",
-            "factuality",
-            float(got_kept < (1 + kept) / 2),
-            f"{kept:.0%} of the old elements stay",
-            f"{got_kept:.0%}",
+            "unlike_names",
+            "realism",
+            len(words & got_words) / len(words) / LEAST_SHARED_NAMES,
+            ", ".join(sorted(words)[:20]),
+            ", ".join(sorted(got_words)[:20]) or "no names",
+            content_class="pre_existing",
             weight=GUARD,
             blocking=True,
         )
-    if new:
-        yield from _likeness(new, got_new)
-
-
-def _root(screen: Screen) -> str:
-    """Return the page's root, which tells pages apart; empty where states have none."""
-    first = screen.nodes[0] if screen.nodes else None
-    return first.label if first is not None and first.role == "RootWebArea" else ""
-
-
-def _kept_share(before: Screen, after: Screen) -> float:
-    return len(untouched(before, after)) / len(before.nodes) if before.nodes else 1.0
-
-
-def _known_labels(case: Case, before: Screen, numbered: bool) -> set[str]:
-    known = {node.label for node in before.nodes}
-    for text in earlier_texts(case):
-        known |= labels(text, numbered=numbered)
-    return known
-
-
-def _split(
-    screen: Screen, before: Screen, known: set[str], text: str
-) -> tuple[Counter[str], Counter[str]]:
-    """Return the changed elements of a state: those the history tells, and new ones."""
-    old = {node.key: node.value for node in before.nodes}
-    sure: Counter[str] = Counter()
-    new: Counter[str] = Counter()
-    for node in screen.nodes:
-        if old.get(node.key) == node.value:
-            continue
-        if node.label in known or (text and text in node.value):
-            sure[without_place(node.value)] += 1
-        else:
-            new[without_place(node.value)] += 1
-    return sure, new
-
-
-def _likeness(wanted: Counter[str], got: Counter[str]) -> Iterator[Finding]:
-    text, got_text = ("\n".join(side.elements()) for side in (wanted, got))
     text, got_text = mask(text), mask(got_text)
     yield finding(
         "unlike_form",
@@ -369,8 +264,13 @@ def _likeness(wanted: Counter[str], got: Counter[str]) -> Iterator[Finding]:
     )
 
 
-def _unseen(wanted: tuple[object, ...], got: tuple[object, ...]) -> Iterator[Finding]:
-    yield from _likeness(
-        Counter(without_place(getattr(node, "value", "")) for node in wanted),
-        Counter(without_place(getattr(node, "value", "")) for node in got),
-    )
+@lru_cache(maxsize=32)
+def _names(change: Change) -> set[str]:
+    """Return the words that a person reads on the new elements of a screen."""
+    return {
+        word
+        for node in change.after.nodes
+        if node.plain in change.fresh
+        for text in texts_of(node)
+        for word in _NAME_WORD.findall(text.lower())
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 
 from trajkit.fidelity.content import action_text, edges
 from trajkit.fidelity.findings import GUARD, Case, Finding, finding
@@ -18,31 +20,77 @@ _EXIT_MARK = re.compile(
     r"|(?:[Ee]xit|[Rr]eturn|EXIT)[ _]?(?:[Cc]ode|[Ss]tatus|CODE)[\"'\s:=]{1,4}(-?\d{1,5})(?![\w.])"
     r"|exited with (?:code |status )?(-?\d{1,5})(?![\w.])"
 )
-_SIGNS = (
-    ("command_not_found", r": (?:command )?not found(?=[ \t]{0,9}$)"),
-    (
-        "no_such_file",
-        r"No such file or directory|ENOENT|(?:[Ff]ile|[Pp]ath) (?:does )?not (?:found|exist)",
-    ),
-    ("permission_denied", r"Permission denied|EACCES|Operation not permitted"),
-    ("is_a_directory", r": Is a directory|is a directory(?=[ \t]{0,9}$)"),
-    ("not_a_directory", r"Not a directory"),
-    ("already_exists", r": File exists|[Aa]lready exists"),
-    ("refused", r"Connection refused|Could not resolve host|Name or service not known"),
-    ("timeout", r"[Tt]imed out|timeout (?:after|exceeded)"),
-    ("traceback", r"^Traceback \(most recent call last\)"),
-    ("syntax_error", r"^[ \t]{0,40}SyntaxError|syntax error near|unexpected EOF"),
-    ("fatal", r"^fatal: |^E: |^npm ERR!|^make: \*\*\*|^panic: |Segmentation fault"),
-    ("bad_usage", r"invalid option|unrecognized (?:option|argument)|^usage: |missing operand"),
-    ("test_failure", r"(?<!\d)[1-9]\d{0,6} failed|^FAILED|(?:FAILED|ERROR)S? \((?:fail|err)"),
-    ("error_line", r"^(?:\[?ERROR\]?|Error|error)\b ?[:(\]-]|: error: |^Error executing|<error>"),
-    ("exception", r"^[\w.]{0,80}(?:Error|Exception)(?=:|[ \t]{0,9}$)"),
-    (
-        "no_match",
-        r"No replacement was performed|did not appear verbatim|String to replace not found",
-    ),
+# Name, texts without one of which the pattern cannot match (looking for them costs next to
+# nothing), pattern.
+_SIGNS = tuple(
+    (name, hints, re.compile(pattern, re.MULTILINE))
+    for name, hints, pattern in (
+        (
+            "command_not_found",
+            (" not found",),
+            r": (?:command )?not found(?=[ \t]{0,9}$)",
+        ),
+        (
+            "no_such_file",
+            ("No such file", "ENOENT", "not found", "not exist"),
+            r"No such (?:file|directory)|ENOENT|(?:[Ff]ile|[Pp]ath) (?:does )?not (?:found|exist)",
+        ),
+        (
+            "permission_denied",
+            ("Permission denied", "EACCES", "not permitted"),
+            r"Permission denied|EACCES|Operation not permitted",
+        ),
+        (
+            "is_a_directory",
+            ("s a directory",),
+            r": Is a directory|is a directory(?=[ \t]{0,9}$)",
+        ),
+        ("not_a_directory", ("Not a directory",), r"Not a directory"),
+        ("already_exists", ("File exists", "lready exists"), r": File exists|[Aa]lready exists"),
+        (
+            "refused",
+            ("Connection refused", "resolve host", "not known"),
+            r"Connection refused|Could not resolve host|Name or service not known",
+        ),
+        ("timeout", ("imed out", "timeout "), r"[Tt]imed out|timeout (?:after|exceeded)"),
+        ("traceback", ("Traceback",), r"^Traceback \(most recent call last\)"),
+        (
+            "syntax_error",
+            ("SyntaxError", "syntax error", "unexpected EOF"),
+            r"^[ \t]{0,40}SyntaxError|syntax error near|unexpected EOF",
+        ),
+        (
+            "fatal",
+            ("fatal: ", "E: ", "npm ERR!", "make: ", "panic: ", "Segmentation"),
+            r"^fatal: |^E: |^npm ERR!|^make: \*\*\*|^panic: |Segmentation fault",
+        ),
+        (
+            "bad_usage",
+            ("invalid option", "unrecognized", "usage: ", "missing operand"),
+            r"invalid option|unrecognized (?:option|argument)|^usage: |missing operand",
+        ),
+        (
+            "test_failure",
+            ("failed", "FAILED", "ERROR"),
+            r"(?<!\d)[1-9]\d{0,6} failed|^FAILED|(?:FAILED|ERROR)S? \((?:fail|err)",
+        ),
+        (
+            "error_line",
+            ("rror", "ERROR"),
+            r"^(?:\[?ERROR\]?|Error|error)\b ?[:(\]-]|: error: |^Error executing|<error>",
+        ),
+        (
+            "exception",
+            ("Error", "Exception"),
+            r"^[\w.]{0,80}(?:Error|Exception)(?=:|[ \t]{0,9}$)",
+        ),
+        (
+            "no_match",
+            ("No replacement", "did not appear", "String to replace"),
+            r"No replacement was performed|did not appear verbatim|String to replace not found",
+        ),
+    )
 )
-_SIGN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _SIGNS), re.MULTILINE)
 _PROGRAM_LINE = re.compile(r"\s*(?:-?(?:ba|z|da)?sh|[\w./+-]{1,60}): ")
 _READERS = re.compile(
     r"(?:^|[\s;&|\"'])(?:cat|less|more|head|tail|grep|egrep|rg|sed|awk|nl|git (?:log|show|diff)|"
@@ -51,6 +99,8 @@ _READERS = re.compile(
 )
 
 
+# The answers of one prompt are judged against the same recording, one after the other.
+@lru_cache(maxsize=32)
 def exit_code(text: str) -> int | None:
     """Return the exit code that a tool wrote at the start or the end of its answer.
 
@@ -64,6 +114,7 @@ def exit_code(text: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=32)
 def error_kinds(text: str, *, of_programs_only: bool = False) -> frozenset[str]:
     """Return the kinds of error that a text shows.
 
@@ -73,18 +124,22 @@ def error_kinds(text: str, *, of_programs_only: bool = False) -> frozenset[str]:
     >>> sorted(error_kinds("bash: frobnicate: command not found"))
     ['command_not_found']
     """
-    found = set()
     text = edges(text, MAX_SIGN_CHARS)
-    for number, match in enumerate(_SIGN.finditer(text)):
-        if number >= MAX_SIGNS:
-            break
-        if of_programs_only:
-            start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - 200)
-            if _PROGRAM_LINE.match(text, start) is None:
-                continue
-        if match.lastgroup is not None:
-            found.add(match.lastgroup)
-    return frozenset(found)
+    return frozenset(
+        name
+        for name, hints, pattern in _SIGNS
+        if any(hint in text for hint in hints) and _shows(text, pattern, of_programs_only)
+    )
+
+
+def _shows(text: str, pattern: re.Pattern[str], of_programs_only: bool) -> bool:
+    for match in islice(pattern.finditer(text), MAX_SIGNS):
+        if not of_programs_only:
+            return True
+        start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - 200)
+        if _PROGRAM_LINE.match(text, start) is not None:
+            return True
+    return False
 
 
 def reads_content(case: Case) -> bool:

@@ -5,39 +5,32 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 from trajkit.control_tokens import escape
-from trajkit.fidelity.content import action_text, edges, previous_state
+from trajkit.fidelity.content import action_text, parse_json, previous_state
 from trajkit.fidelity.findings import GUARD, Case, Finding, finding
+from trajkit.fidelity.talk import talk_about_itself
 
 MIN_LOOP_CHARS = 400
 LOOP_RATIO = 0.06
 LENGTH_SLACK_CHARS = 400
-TALK_CHARS = 8_000
-"""How much of a long answer is searched for talk: it stands at the edges."""
+MAX_FORM_LINES = 50
+"""How many lines tell the form of a text."""
+LISTED_SHARE = 0.9
+"""Share of lines that begin alike in a list or a table."""
 _FIELD = re.compile(
     r"</?predicted_observation>|</?think>|\*\*Environment Observation:\*\*|"
     r"^### Turn \d|\*\*Action:\*\*",
     re.MULTILINE,
 )
-_TALK = re.compile(
-    r"\bas an ai\b|\bas a (?:large )?language model\b|\bas a world model\b"
-    r"|\bi(?:'m| am) (?:sorry|unable)\b|\bi (?:cannot|can't) "
-    r"(?:simulate|predict|execute|run|access)\b"
-    r"|\b(?:here is|here's|below is|this is) (?:the|a|my) (?:predicted|simulated|expected|likely) "
-    r"|\bthe (?:environment|terminal|tool|system|simulator) (?:would|will) (?:likely |then |now )?"
-    r"(?:return|print|show|respond|output|answer)\b"
-    r"|\b(?:predicted|simulated) (?:observation|output|response|environment)\b"
-    r"|\b(?:in|for) this simulation\b|\bthis is a simulat|\blet me (?:think|simulate|predict)\b"
-    r"|\bi (?:would|will) (?:expect|predict|simulate)\b|\bplausible (?:output|response)\b",
-    re.IGNORECASE,
-)
-_SPACE = re.compile(r"\s+")
+_OPENED = re.compile(r"<([A-Za-z][\w:-]{0,40})>")
+_LABEL = re.compile(r"(?:\*\*)?(?:Output|Result|Response|Observation|Answer)(?:\*\*)?:(?:\*\*)?\s")
 
 
 def squeezed(text: str) -> str:
     """Return a text with each run of white space made one blank."""
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def compression(text: str) -> float:
@@ -67,14 +60,13 @@ def check_shared(case: Case) -> Iterator[Finding]:
     recorded, prediction = case.recorded, case.prediction
     yield from _leftovers(recorded, prediction)
     yield from _length(recorded, prediction)
-    talk = {match.group().lower() for match in _TALK.finditer(edges(prediction, TALK_CHARS))}
-    talk -= {match.group().lower() for match in _TALK.finditer(edges(recorded, 2 * TALK_CHARS))}
+    talk = talk_about_itself(recorded, prediction)
     yield finding(
         "meta_talk",
         "realism",
-        float(not talk),
+        float(talk is None),
         "no talk about the simulation",
-        ", ".join(sorted(talk)) or "none",
+        talk or "none",
         weight=GUARD,
         blocking=True,
     )
@@ -104,9 +96,35 @@ def _leftovers(recorded: str, prediction: str) -> Iterator[Finding]:
     n_tokens, n_got = escape(recorded)[1], escape(prediction)[1]
     if n_got > n_tokens:
         yield finding("control_token", "format", 0.0, n_tokens, n_got)
-    wrapped, got_wrapped = (text.strip().startswith("```") for text in (recorded, prediction))
-    if got_wrapped and not wrapped:
-        yield finding("code_fence", "format", 0.0, recorded, prediction, blocking=True)
+    wanted, got = form(recorded), form(prediction)
+    if got not in ("plain", wanted):
+        check = "code_fence" if got == "fence" else "wrong_form"
+        yield finding(check, "format", 0.0, wanted, got, blocking=True)
+
+
+@lru_cache(maxsize=32)
+def form(text: str) -> str:
+    """Return in which outer form a text stands; plain for none.
+
+    >>> form("a\\nb"), form("- a\\n- b"), form('{"a": 1}'), form("<r>\\na\\n</r>")
+    ('plain', 'bullets', 'json', 'tagged')
+    """
+    stripped = text.strip()
+    if stripped[:3] == "```":
+        return "fence"
+    if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
+        return "json" if parse_json(stripped) is not None else "plain"
+    tag = _OPENED.match(stripped)
+    if tag is not None and stripped.endswith(f"</{tag.group(1)}>"):
+        return "tagged"
+    if _LABEL.match(stripped):
+        return "labelled"
+    lines = [line.lstrip()[:2] for line in stripped.split("\n", MAX_FORM_LINES)[:MAX_FORM_LINES]]
+    lines = [line for line in lines if line]
+    for name, starts in (("bullets", ("- ", "* ")), ("table", ("|", "| ", "||", "|-"))):
+        if lines and sum(line in starts for line in lines) >= LISTED_SHARE * len(lines):
+            return name
+    return "plain"
 
 
 def _length(recorded: str, prediction: str) -> Iterator[Finding]:

@@ -1,34 +1,49 @@
-"""Screens as trees of nodes: parsed, keyed, and compared with the state before.
+"""Screens as trees of nodes: parsed, keyed, and found by place.
 
 Read here: BrowserGym's accessibility lines (`[id] role 'name', properties`), WebArena's alike,
 OSWorld's table (`tag<TAB>name<TAB>text...`), node lines of phones (`[0] TextView text="..."
-bounds=(...)`), XML hierarchies, and any other text as lines.
+bounds=(...)`), XML hierarchies and HTML, JSON states and lists of boxes, pages flattened to pieces
+between `[SEP]`, and any other text as lines.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
-_BRACKET = re.compile(r"\[([\w-]{1,40})\] (\S+)(.*)\Z", re.DOTALL)
+from trajkit.fidelity.content import parse_json
+
+_BRACKET = re.compile(r"\[([\w-]{1,40})\] ?(\S+)(.*)\Z", re.DOTALL)
 _PLAIN_ROLE = re.compile(r"([A-Za-z]{2,40}) ('.*|\".*)\Z", re.DOTALL)
 _NAME = re.compile(r"\s?('(?:[^'\\]|\\.){0,4000}'|\"(?:[^\"\\]|\\.){0,4000}\")")
-_TABLE = re.compile(r"([a-z][a-z-]{1,40})\t")
-_TAG = re.compile(r"<([\w.]{1,80})((?:\s[^<>]{0,8000})?)/?>\Z")
+_TABLE = re.compile(r"([a-z][a-z -]{1,40})\t")
+_HEADER = re.compile(r"[A-Z][\w ()]{1,39}: ?\S")
+_MARKUP = re.compile(r"\s*<[A-Za-z!?/]")
+_PIECE_OF_MARKUP = re.compile(r"<([/!?]?[\w.:-]{0,80})([^<>]{0,8000})>|([^<>]+)")
 _ATTRIBUTE = re.compile(r"([\w-]{1,40})=\"([^\"]{0,2000})\"")
-_BOUNDS = re.compile(r"\s*bounds=\([\d,. -]{1,60}\)")
+_BOUNDS = re.compile(r"\s*bounds=\([\d,. -]{1,60}\)|\t\(-?\d+, -?\d+\)\t\(\d+, \d+\)\Z")
 _BOX = re.compile(r"bounds=[(\"]\[?(\d{1,5}), ?(\d{1,5})(?:\]\[|, ?)(\d{1,5}), ?(\d{1,5})")
 _PLACE = re.compile(r"\((\d{1,5}), (\d{1,5})\)\t\((\d{1,5}), (\d{1,5})\)\s*\Z")
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.){0,4000}'|\"(?:[^\"\\]|\\.){0,4000}\"")
 _STATUS = re.compile(r"\d{1,2}:\d\d|[Bb]attery|[Ww]i-?[Ff]i|[Ss]ignal|percent|[Nn]otification")
-_DIGITS = re.compile(r"\d+")
+_CHANGING = re.compile(r"\d+|\b(?:no|one|two|three|four|full)(?= bars?\b)")
 STATUS_BAR_BOTTOM = 160
 """Elements of a phone that end above this line (pixels) tell time, battery and signal."""
-_FOCUSED = re.compile(r"(?<![\w'\"])(?:focused(?:=True|=\"true\")?)(?![\w'\"=])")
+STATUS_BAR_SHARE = 0.08
+"""The same as a part of the screen's height."""
+_FOCUSED = re.compile(r"(?<![\w'\"])(?:focused(?:=True|=\"true\"|: True)?)(?![\w'\"=:])")
 _PHONE_TEXT = re.compile(r"(?<![\w])(?:text|description|hint|id)=(\"(?:[^\"\\]|\\.){0,4000}\")")
+_TEXT_ROLES = ("", "piece", "text", "box", "line")
+SEPARATOR = " [SEP] "
+MAX_CELL_LINES = 200
+"""How many lines the text of one element of a table may take."""
+
+Box = tuple[int, int, int, int]
 
 
 class Node(NamedTuple):
@@ -39,40 +54,37 @@ class Node(NamedTuple):
     label: str
     """Role and name, without id and place: what a person would recognise."""
     role: str
-    """Kind of element."""
+    """Kind of element; empty for a line that is no element."""
     value: str
     """The line without indentation and without the element's number in the list."""
     focused: bool = False
     """Whether it has the focus."""
-    box: tuple[int, int, int, int] | None = None
+    box: Box | None = None
     """Left, top, right, bottom in pixels, where the state tells."""
+    content: str = ""
+    """The value without its place; empty where the value tells none."""
+
+    @property
+    def plain(self) -> str:
+        """Return the value without its place."""
+        return self.content or self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Screen:
     """A state taken apart."""
 
+    form: str
+    """The syntax: tree, table, json, pieces, markup, a header alone, or lines."""
     header: tuple[str, ...]
     """Lines before the tree: address, title, tabs, activity."""
     nodes: tuple[Node, ...]
     """Elements in order, each key once."""
+    values: Counter[str]
+    """How often each value stands there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What differs between two states."""
-
-    added: Counter[str]
-    """Labels and values that are new."""
-    removed: Counter[str]
-    """Keys that are gone."""
-
-    def __bool__(self) -> bool:
-        """Return whether anything changed."""
-        return bool(self.added or self.removed)
-
-
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def parse(text: str, *, numbered: bool = False) -> Screen:
     """Return a state as header lines and nodes.
 
@@ -81,54 +93,87 @@ def parse(text: str, *, numbered: bool = False) -> Screen:
 
     >>> parse("URL: http://a\\n\\nRootWebArea 'A'\\n\\t[3] link 'B'").nodes[1].key
     '3'
+    >>> [node.label for node in parse("Rope [SEP] Price: $4 [SEP] Buy Now").nodes]
+    ['Rope', 'Price: $4', 'Buy Now']
     """
     header: list[str] = []
-    nodes: list[Node] = []
-    times: Counter[str] = Counter()
-    for line in text.split("\n"):
-        stripped = line.strip()
-        if not stripped:
-            continue
-        node = _node(line, stripped, numbered)
-        if node is None:
-            if not nodes:
-                header.append(line.rstrip())
-                continue
-            node = _bare(stripped)
-        times[node.key] += 1
-        if times[node.key] > 1:
-            node = node._replace(key=f"{node.key}#{times[node.key]}")
-        nodes.append(node)
+    value = parse_json(text)
+    if value is not None:
+        form, nodes = "json", _from_json(value)
+    elif SEPARATOR in text:
+        form, nodes = "pieces", [_piece(piece.strip()) for piece in text.split(SEPARATOR)]
+    elif _MARKUP.match(text):
+        form, nodes = "markup", _from_markup(text)
+    else:
+        form, nodes = _from_lines(text, numbered, header)
     if not nodes:
-        # No tree in any known form: lines are then elements of their own.
-        return Screen(header=(), nodes=tuple(_bare(line.strip()) for line in header))
-    return Screen(header=tuple(header), nodes=tuple(nodes))
+        form = "header"
+        if not all(map(_HEADER.match, header)):
+            # No tree in any known form: lines are then elements of their own.
+            form, nodes, header = "lines", [_bare(line.strip()) for line in header], []
+    times: Counter[str] = Counter()
+    keyed = []
+    for node in nodes:
+        times[node.key] += 1
+        n = times[node.key]
+        keyed.append(node if n == 1 else node._replace(key=f"{node.key}#{n}"))
+    values = Counter(node.value for node in keyed)
+    return Screen(form=form, header=tuple(header), nodes=tuple(keyed), values=values)
 
 
-@lru_cache(maxsize=128)
-def labels(text: str, *, numbered: bool = False) -> frozenset[str]:
-    """Return the labels of a state's elements."""
-    return frozenset(node.label for node in parse(text, numbered=numbered).nodes)
+def _from_lines(text: str, numbered: bool, header: list[str]) -> tuple[str, list[Node]]:
+    """Return the form and the nodes of lines; lines before the first node go into the header."""
+    form, nodes = "tree", list[Node]()
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if not line or line.isspace():
+            continue
+        node = _node(line, numbered)
+        if node is not None:
+            if not nodes and "\t" in node.value:
+                form = "table"
+            if form == "table" and line.count('"') % 2:
+                nodes += _of_many_lines(node, line, lines)
+            else:
+                nodes.append(node)
+        elif nodes:
+            nodes.append(_bare(line.strip()))
+        else:
+            header.append(line.rstrip())
+    return form, nodes
 
 
-def _node(line: str, stripped: str, numbered: bool) -> Node | None:
+def _of_many_lines(node: Node, line: str, lines: Iterator[str]) -> Iterator[Node]:
+    """Give a row whose quoted cell goes on over further lines, then each line of the cell."""
+    row, _, first = line.rpartition('"')
+    told = [first]
+    for further in islice(lines, MAX_CELL_LINES):
+        told.append(further)
+        if further.count('"') % 2:
+            break
+    yield node._replace(value=row, content=row, box=_box(told[-1]))
+    for one in map(str.strip, told):
+        yield Node(one, one, "line", one, content=_BOUNDS.sub("", one))
+
+
+@lru_cache(maxsize=4096)
+def _node(line: str, numbered: bool) -> Node | None:
     """Return the element of a line, told by how the line begins; None for other text."""
+    stripped = line.strip()
     if stripped[0] == "[":
         match = _BRACKET.match(stripped)
         if match is None:
             return None
         number, role, rest = match.groups()
         return _bracketed(number, role, rest, numbered)
-    if stripped[0] == "<":
-        match = _TAG.match(stripped)
-        return None if match is None else _tagged(stripped, match.group(1), match.group(2))
     if "\t" in stripped:
         match = _TABLE.match(line)
         if match is None or line.count("\t") < 2:
             return None
         cells = line.split("\t")
         label = f"{cells[0]} {cells[1]}"
-        return Node(label, label, cells[0], line.rstrip(), False, _box(line))
+        value = line.rstrip()
+        return Node(label, label, cells[0], value, False, _box(line), _BOUNDS.sub("", value))
     match = _PLAIN_ROLE.match(stripped)
     if match is None:
         return None
@@ -143,20 +188,64 @@ def _bracketed(number: str, role: str, rest: str, numbered: bool) -> Node:
     if not numbered and "bounds=(" not in rest:
         name = _NAME.match(rest)
         label = f"{role} {name.group(1) if name else ''}"
-        return Node(number, label, role, f"{role}{rest}", _focus(rest))
+        return Node(number, label, role, f"{role}{rest}", role != "RootWebArea" and _focus(rest))
     box = _box(rest)
-    if box is not None and box[3] <= STATUS_BAR_BOTTOM and _STATUS.search(rest):
-        rest = _DIGITS.sub("0", rest)
+    rest = _without_status(rest, box)
     label = f"{role} {' '.join(_PHONE_TEXT.findall(rest))}"
-    return Node(label, label, role, f"{role}{rest}", _focus(rest), box)
+    value = f"{role}{rest}"
+    return Node(label, label, role, value, _focus(rest), box, _BOUNDS.sub("", value))
 
 
-def _tagged(stripped: str, tag: str, rest: str) -> Node:
-    attributes: dict[str, str] = dict(_ATTRIBUTE.findall(rest))
-    role = attributes.get("class", tag)
-    texts = [attributes.get(key, "") for key in ("text", "content-desc", "resource-id")]
-    label = " ".join([role, *texts])
-    return Node(label, label, role, stripped, _focus(rest), _box(rest))
+def _without_status(rest: str, box: Box | None) -> str:
+    """Return an element's text without time, charge and counts if it stands in the status bar."""
+    if box is not None and box[3] <= STATUS_BAR_BOTTOM and _STATUS.search(rest):
+        return _CHANGING.sub("0", rest)
+    return rest
+
+
+def _from_markup(text: str) -> list[Node]:
+    nodes = []
+    for match in _PIECE_OF_MARKUP.finditer(text):
+        tag, rest, words = match.groups()
+        if words is not None:
+            if not words.isspace():
+                nodes.append(_bare(words.strip())._replace(role="text"))
+        elif tag[:1] == "/":
+            nodes.append(_bare(f"<{tag}>")._replace(role="end"))
+        elif tag[:1] not in ("!", "?"):
+            box = _box(rest)
+            rest = _without_status(rest.rstrip("/ "), box)
+            attributes: dict[str, str] = dict(_ATTRIBUTE.findall(rest))
+            role = attributes.get("class", tag) if tag == "node" else tag
+            texts = [attributes.get(key, "") for key in ("text", "content-desc", "resource-id")]
+            label = " ".join([role, *texts])
+            nodes.append(Node(label, label, role, f"<{tag}{rest}>", _focus(rest), box))
+    return nodes
+
+
+def _from_json(value: Any) -> list[Node]:
+    """Return the leaves of a JSON state; of a list of boxes, one node for each."""
+    nodes: list[Node] = []
+    stack: list[tuple[str, Any]] = [("", value)]
+    while stack:
+        path, top = stack.pop()
+        if isinstance(top, dict) and isinstance(top.get("bounding_box"), dict):
+            label = " ".join(text for text in top.values() if isinstance(text, str))
+            y = top["bounding_box"].get("y")
+            if isinstance(y, float) and y < STATUS_BAR_SHARE and _STATUS.search(label):
+                label = _CHANGING.sub("0", label)
+            nodes.append(Node(label, label, "box", label))
+        elif isinstance(top, dict):
+            stack.extend((f"{path}/{name}", inner) for name, inner in reversed(top.items()))
+        elif isinstance(top, list):
+            stack.extend((f"{path}/*", inner) for inner in reversed(top))
+        else:
+            nodes.append(Node(f"{path} {top}", f"{path} {top}", path or "/", f"{path} {top}"))
+    return nodes
+
+
+def _piece(stripped: str) -> Node:
+    return Node(stripped, stripped, "piece", stripped)
 
 
 def _bare(stripped: str) -> Node:
@@ -167,7 +256,7 @@ def _focus(text: str) -> bool:
     return "focused" in text and _FOCUSED.search(text) is not None
 
 
-def _box(text: str) -> tuple[int, int, int, int] | None:
+def _box(text: str) -> Box | None:
     corners = _BOX.search(text)
     if corners is not None:
         left, top, right, bottom = map(int, corners.groups())
@@ -189,13 +278,11 @@ def at(screen: Screen, x: float, y: float) -> list[Node]:
     return under[:1] + [n for n in inside if n is not under[0]] + under[1:]
 
 
-def _holds(
-    box: tuple[int, int, int, int], left: float, top: float, right: float, bottom: float
-) -> bool:
+def _holds(box: Box, left: float, top: float, right: float, bottom: float) -> bool:
     return box[0] <= left and box[1] <= top and right <= box[2] and bottom <= box[3]
 
 
-def _area(box: tuple[int, int, int, int] | None) -> int:
+def _area(box: Box | None) -> int:
     return (box[2] - box[0]) * (box[3] - box[1]) if box else 0
 
 
@@ -211,28 +298,13 @@ def name_of(node: Node) -> str:
     return node.label.partition(" ")[2].strip()
 
 
-def change(before: Screen, after: Screen) -> Change:
-    """Return what differs between two states; a changed element counts as gone and new."""
-    old = {node.key: node for node in before.nodes}
-    new = {node.key: node for node in after.nodes}
-    added = Counter(
-        f"{node.value}"
-        for key, node in new.items()
-        if key not in old or old[key].value != node.value
-    )
-    added.update(line for line in after.header if line not in before.header)
-    removed = Counter(
-        key for key, node in old.items() if key not in new or new[key].value != node.value
-    )
-    return Change(added=added, removed=removed)
+def texts_of(node: Node) -> list[str]:
+    """Return the texts that stand on an element as values of their own.
 
-
-def untouched(before: Screen, after: Screen) -> list[Node]:
-    """Return the elements that are the same in both states."""
-    old = {node.key: node.value for node in before.nodes}
-    return [node for node in after.nodes if old.get(node.key) == node.value]
-
-
-def without_place(value: str) -> str:
-    """Return an element's value without its bounds."""
-    return _BOUNDS.sub("", value)
+    >>> texts_of(parse("[3] textbox 'To' value='Ommer', focused").nodes[0])
+    ['To', 'Ommer']
+    """
+    if "\t" in node.value:
+        return [cell.strip('"') for cell in node.value.split("\t")[1:3]]
+    quoted = [text[1:-1] for text in _QUOTED.findall(node.value)]
+    return quoted or ([node.label] if node.role in _TEXT_ROLES or node.role[0] == "/" else [])
