@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,23 +40,31 @@ class OpenAIServer:
     gets `echo PROMPT`.
     """
 
-    def __init__(self, replies: dict[str, list[Reply]] | None = None, *, key: str = "") -> None:
+    def __init__(
+        self, replies: dict[str, list[Reply]] | None = None, *, key: str = "", port: int = 0
+    ) -> None:
         self.model = "my-model"
         self.bodies: list[dict[str, Any]] = []
         self.n_calls: Counter[str] = Counter()
         self.n_at_once = 0
         self.most_at_once = 0
+        self.is_silent = False
+        """Whether it takes connections and says nothing, as a machine that hangs."""
         self._replies = replies or {}
         self._key = key
         self._lock = threading.Lock()
         self._ending = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
 
     @property
+    def port(self) -> int:
+        return self._http.server_port
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def spec(self) -> str:
@@ -71,6 +80,7 @@ class OpenAIServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Ends as if killed: nothing under way is answered, nor what old connections bring."""
         self._ending.set()
         self._http.shutdown()
         self._thread.join()
@@ -96,7 +106,13 @@ class OpenAIServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # A caller that gave up may close at any time.
+                    super().handle()
+
             def do_GET(self) -> None:
+                if server.is_silent:
+                    server._ending.wait(60)
                 if self._allowed():
                     models = [{"id": server.model, "object": "model", "created": 0, "owned_by": ""}]
                     self._send(200, {"object": "list", "data": models})
@@ -106,13 +122,16 @@ class OpenAIServer:
                 body = json.loads(self.rfile.read(size))
                 if not self._allowed():
                     return
+                if not self.path.endswith("/chat/completions"):
+                    self._send(404, {"error": {"message": f"no {self.path} here"}})
+                    return
                 server._count(1)
                 try:
                     reply = server._take(body)
                     server._ending.wait(reply.delay_seconds)
                 finally:
                     server._count(-1)
-                if reply.hang_up:
+                if reply.hang_up or server._ending.is_set():
                     self.close_connection = True
                 elif reply.status != 200:
                     error = {"error": {"message": reply.error, "code": reply.status}}

@@ -84,8 +84,8 @@ LAYERS = [
     {"errors", "ledger", "model", "control_tokens", "json_text", "terminal_text"},
     {"archives", "inputs", "json_arrays", "pictures", "streams", "terminal_text"},
     {"schema", "tables", "store", "readers", "parallel", "progress", "report"},
-    {"adapters", "domains", "worldmodel", "fidelity"},
-    {"extraction", "lineage", "marks"},
+    {"adapters", "domains", "worldmodel", "fidelity", "judges"},
+    {"extraction", "lineage", "marks", "rationales"},
     {
         "ingest",
         "loss",
@@ -98,6 +98,7 @@ LAYERS = [
         "split",
         "transitions",
         "builders",
+        "evaluate",
         "publish",
         "card",
         "explore",

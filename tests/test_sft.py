@@ -15,14 +15,14 @@ from chats import chat, cut
 from openai_server import OpenAIServer, Reply
 from test_ingest import digest
 
-from trajkit.builders.rollout import read_answer
 from trajkit.builders.sft import Options, build_sft
 from trajkit.control_tokens import escape
 from trajkit.errors import TrajkitError
+from trajkit.rationales.rollout import read_answer
 from trajkit.store import Store, fingerprint, inputs_of
 from trajkit.worldmodel import Completion
 
-Answer = Callable[[list[dict[str, str]], dict[str, Any]], str]
+Answer = Callable[[list[dict[str, str]], dict[str, Any]], str | Reply]
 
 
 class _Scripted(OpenAIServer):
@@ -34,7 +34,8 @@ class _Scripted(OpenAIServer):
 
     def _take(self, body: dict[str, Any]) -> Reply:
         super()._take(body)
-        return Reply(content=self._answer(body["messages"], body))
+        said = self._answer(body["messages"], body)
+        return Reply(content=said) if isinstance(said, str) else said
 
 
 @contextmanager
@@ -99,7 +100,9 @@ def test_an_accepted_rollout_gives_its_rationale_and_the_recorded_answer_is_the_
         options = Options(rationale="rollout", world_model=spec, n_rollouts=2, validation=0.0)
         report = build_sft(store, tmp_path / "sft", options=options, quiet=True)
     assert (report.read, report.kept, report.dropped) == (3, 3, {})
-    assert report.extra["calls"] == {"accepted": 6, "tokens": 18}
+    assert report.extra["calls"] == {"accepted": 6}
+    assert (report.extra["tokens"], report.extra["tokens_per_kept_row"]) == (18, 6.0)
+    assert report.extra["seconds_per_kept_row"] > 0
     for row in rows_of(tmp_path / "sft"):
         (completion,) = row["completion"]
         assert completion["reasoning_content"] == WHY
@@ -147,7 +150,8 @@ def test_a_killed_run_asks_only_what_was_not_answered(store: Path, tmp_path: Pat
                 file.unlink()
         lines = (out / "completions.jsonl").read_bytes().splitlines(keepends=True)
         (out / "completions.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:40])
-        plan = fingerprint("build-sft", asdict(options), inputs_of(Store(store)))
+        named = asdict(options) | {"world_model": "http:my-model"}
+        plan = fingerprint("build-sft", named, inputs_of(Store(store)))
         (out / ".unfinished.json").write_text(plan)
         n_asked = len(asked)
         build_sft(store, out, options=options, quiet=True)
@@ -221,7 +225,7 @@ def test_a_failure_of_the_call_is_the_reason_of_the_drop() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (Options(rationale="guess"), "one of none, rollout"),
+        (Options(rationale="guess"), "one of hindsight, none, rollout"),
         (Options(rationale="rollout"), "needs a world model\nHint: try --world-model embedded"),
         (Options(rationale="rollout", world_model="gpt"), "is no SPEC"),
         (Options(validation=1.0), r"--validation: 1.0 is outside"),

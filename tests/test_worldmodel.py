@@ -22,9 +22,10 @@ from trajkit.worldmodel import (
     WorldModel,
     open_world_model,
 )
-from trajkit.worldmodel.http import HTTPWorldModel, PatternField
+from trajkit.worldmodel.http import HTTPWorldModel
+from trajkit.worldmodel.protocol import PatternField
 from trajkit.worldmodel.reasoning import split_reasoning
-from trajkit.worldmodel.vllm import engine_surroundings
+from trajkit.worldmodel.surroundings import engine_surroundings
 
 BUSY = Reply(status=429, retry_after="0")
 BROKEN = Reply(status=500, retry_after="0")
@@ -40,7 +41,7 @@ def opened() -> Iterator[list[WorldModel]]:
 
 
 def client(server: OpenAIServer, opened: list[WorldModel], **options: object) -> HTTPWorldModel:
-    model = HTTPWorldModel(server.url, server.model, **options)  # type: ignore[arg-type]
+    model = HTTPWorldModel([server.url], server.model, **options)  # type: ignore[arg-type]
     opened.append(model)
     return model
 
@@ -117,13 +118,15 @@ def test_an_empty_or_cut_answer_is_no_answer(opened: list[WorldModel]) -> None:
         "cut in thought": [Reply(content="<think>never en", finish_reason="length")],
     }
     with OpenAIServer(replies) as server:
-        got = by_key(client(server, opened), *map(ask, replies))
+        got = by_key(client(server, opened), *map(ask, replies), ask("nothing", " \n"))
+        assert len(server.bodies) == 5
     assert {key: completion.failure for key, completion in got.items()} == {
         "empty": "empty_answer",
         "none": "empty_answer",
         "thoughts only": "empty_answer",
         "cut": "cut_answer",
         "cut in thought": "cut_answer",
+        "nothing": "empty_prompt",
     }
     assert all(completion.text is None for completion in got.values())
     assert got["thoughts only"].reasoning == "so much to think"
@@ -228,7 +231,7 @@ def test_the_key_of_a_server_comes_from_the_environment_and_is_never_told(
 def test_a_server_that_is_not_there_is_said_before_any_request_is_read() -> None:
     with OpenAIServer() as server:
         url = server.url
-    model = HTTPWorldModel(url.replace("//", "//ann:pass@"), "my-model")
+    model = HTTPWorldModel([url.replace("//", "//ann:pass@")], "my-model")
     with pytest.raises(TrajkitError) as caught:
         next(model.generate([ask("x")]))
     assert str(caught.value).startswith(f"{url}: does not answer: ")
@@ -237,7 +240,7 @@ def test_a_server_that_is_not_there_is_said_before_any_request_is_read() -> None
 
 def test_a_model_that_is_not_served_is_said_with_those_that_are(opened: list[WorldModel]) -> None:
     with OpenAIServer() as server:
-        model = HTTPWorldModel(server.url, "other-model")
+        model = HTTPWorldModel([server.url], "other-model")
         opened.append(model)
         with pytest.raises(TrajkitError) as caught:
             next(model.generate([ask("x")]))
@@ -245,14 +248,23 @@ def test_a_model_that_is_not_served_is_said_with_those_that_are(opened: list[Wor
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "vllm", "vllm:", "gpt", "http://127.0.0.1:8000/v1", "http://#m", "replay:"]
+    "spec",
+    [
+        "",
+        "vllm",
+        "vllm:",
+        "gpt",
+        "http://127.0.0.1:8000/v1",
+        "http://#m",
+        "http://a/v1,#m",
+        "replay:",
+    ],
 )
 def test_a_wrong_spec_is_answered_with_the_right_ones(spec: str) -> None:
     with pytest.raises(TrajkitError) as caught:
         open_world_model(spec)
-    assert caught.value.hint == (
-        "give one of: embedded, vllm:MODEL, http://HOST:PORT/v1#MODEL, replay:FILE"
-    )
+    for right in ("embedded", "vllm:MODEL", "http://HOST:PORT/v1#MODEL", "replay:FILE"):
+        assert right in caught.value.hint
 
 
 def test_a_recording_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from openai_server import by_key
 
 from trajkit.worldmodel import (
     CachedWorldModel,
-    Completion,
     Request,
     Sampling,
+    Scoring,
     WorldModel,
     open_world_model,
 )
@@ -35,16 +37,8 @@ class Borrowed:
     def __init__(self, model: WorldModel) -> None:
         self._model = model
 
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def engine(self) -> str | None:
-        return self._model.engine
-
-    def generate(self, requests: Iterable[Request]) -> Iterator[Completion]:
-        return self._model.generate(requests)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
     def close(self) -> None:
         """Leaves the engine running."""
@@ -65,6 +59,7 @@ def test_two_processes_that_unpack_at_once_get_the_same_whole_model(
 def test_each_request_gets_its_own_answer_and_bad_ones_are_counted(
     embedded_world_model: WorldModel,
 ) -> None:
+    """Case VL01: one prompt too long, or empty, costs no other its answer or its place."""
     too_long = "the log goes on and on " * 2000
     got = by_key(
         embedded_world_model,
@@ -78,10 +73,11 @@ def test_each_request_gets_its_own_answer_and_bad_ones_are_counted(
     assert "max_model_len=4096" in (got["long"].failure_detail or "")
     assert (got["long"].n_prompt_tokens or 0) > 4096
     assert got["no pattern"].failure == "call_failed"
-    for key in ("short", "another", "empty"):
+    assert got["empty"].failure == "empty_prompt"
+    for key in ("short", "another"):
         assert got[key].failure in (None, "cut_answer")
         assert 1 <= (got[key].n_completion_tokens or 0) <= 12
-    lengths = [got[key].n_prompt_tokens or 0 for key in ("empty", "short", "another")]
+    lengths = [got[key].n_prompt_tokens or 0 for key in ("short", "another")]
     assert lengths == sorted(set(lengths)), "each answer belongs to its own prompt"
     assert (embedded_world_model.engine or "").startswith("vllm ")
 
@@ -150,3 +146,64 @@ def test_a_request_that_breaks_the_engine_costs_no_other_its_answer(
     assert got["poison"].failure == "call_failed"
     assert {got["a"].failure, got["b"].failure} <= {None, "cut_answer"}
     assert by_key(embedded_world_model, ask("later", "ls"))["later"].n_completion_tokens
+
+
+def shuffled(text: str) -> str:
+    words = text.split(" ")
+    random.Random(1).shuffle(words)
+    return " ".join(words)
+
+
+def test_a_text_scores_the_same_twice_and_the_models_own_words_score_best(
+    embedded_world_model: WorldModel,
+) -> None:
+    prompt = ask("x", "What does the command pwd print?", Sampling(max_tokens=60, temperature=0))
+    own = by_key(embedded_world_model, prompt)["x"].text or ""
+    assert len(own.split()) > 4
+    thoughts = "<think>\nThe working directory.\n</think>\n\n"
+    scorings = [
+        Scoring(key=key, messages=prompt.messages, prefix=prefix, continuation=text)
+        for key, prefix, text in (
+            ("own", "", own),
+            ("shuffled", "", shuffled(own)),
+            ("behind thoughts", thoughts, own),
+            ("nothing", thoughts, ""),
+            ("too long", "", "the log goes on " * 2000),
+        )
+    ]
+    first = {scored.key: scored for scored in embedded_world_model.score(scorings)}
+    again = {scored.key: scored for scored in embedded_world_model.score(scorings[::-1])}
+    assert first.keys() == again.keys() == {scoring.key for scoring in scorings}
+    assert first["too long"].failure == "prompt_too_long"
+    assert (first["nothing"].logprob, first["nothing"].n_tokens) == (0.0, 0)
+    for key in ("own", "shuffled", "behind thoughts"):
+        assert abs(logprob(first[key]) - logprob(again[key])) < 1e-2
+        assert (first[key].n_tokens or 0) >= len(own.split())
+    assert logprob(first["own"]) > logprob(first["shuffled"]) + 5
+    assert logprob(first["own"]) != logprob(first["behind thoughts"])
+
+
+def logprob(scored: Any) -> float:
+    assert scored.failure is None, scored.failure_detail
+    assert scored.logprob <= 0
+    return float(scored.logprob)
+
+
+def test_a_prompt_is_counted_as_the_engine_will_count_it(embedded_world_model: WorldModel) -> None:
+    request = ask("x", "ls -la /home/ann")
+    counted = embedded_world_model.count_tokens(request.messages)
+    assert counted == by_key(embedded_world_model, request)["x"].n_prompt_tokens
+    assert embedded_world_model.max_model_len == 4096
+    unstarted = open_world_model("embedded")
+    assert unstarted.count_tokens(request.messages) == counted
+    assert unstarted.engine is None, "counting starts no engine"
+
+
+def test_a_second_call_before_the_first_is_read_is_a_mistake_of_the_caller(
+    embedded_world_model: WorldModel,
+) -> None:
+    first = embedded_world_model.generate([ask("a", "ls"), ask("b", "pwd")])
+    next(first)
+    with pytest.raises(RuntimeError, match="not read to its end"):
+        next(embedded_world_model.generate([ask("c", "ls")]))
+    assert len(list(first)) == 1

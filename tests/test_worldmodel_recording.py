@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from openai_server import OpenAIServer, Reply, ask, by_key
 from trajkit.errors import TrajkitError
 from trajkit.worldmodel import (
     CachedWorldModel,
+    Completion,
+    Request,
+    Scored,
+    Scoring,
     open_world_model,
 )
 from trajkit.worldmodel.http import HTTPWorldModel
@@ -27,11 +32,12 @@ BROKEN = Reply(status=500, retry_after="0")
 
 
 def cached(server: OpenAIServer, path: Path, **options: object) -> CachedWorldModel:
-    model = HTTPWorldModel(server.url, server.model, **options)  # type: ignore[arg-type]
+    model = HTTPWorldModel([server.url], server.model, **options)  # type: ignore[arg-type]
     return CachedWorldModel(model, path)
 
 
 def test_a_second_run_asks_nothing_and_leaves_the_same_bytes(tmp_path: Path) -> None:
+    """Case VL03: no run is the same bit for bit, so what one run was told is kept and reused."""
     path = tmp_path / "answers.jsonl"
     requests = [ask("a"), ask("b", "<think>x"), ask("c", "same", seed=1), ask("d", "same", seed=2)]
     with OpenAIServer() as server:
@@ -47,6 +53,10 @@ def test_a_second_run_asks_nothing_and_leaves_the_same_bytes(tmp_path: Path) -> 
     assert (second.n_generated, second.n_reused) == (0, 4)
     assert len(server.bodies) == 4
     assert path.read_bytes() == raw
+    first_line = orjson.loads(raw.partition(b"\n")[0])
+    assert (first_line["model"], first_line["engine"]) == ("http:my-model", "loopback-1")
+    assert first_line["sampling"]["temperature"] == 0.6
+    assert len(first_line["request"]) == 64
 
 
 def test_a_run_that_finds_every_answer_needs_no_server(tmp_path: Path) -> None:
@@ -61,6 +71,7 @@ def test_a_run_that_finds_every_answer_needs_no_server(tmp_path: Path) -> None:
 
 
 def test_a_changed_input_and_a_torn_line_cost_only_what_is_new(tmp_path: Path) -> None:
+    """Case VL04: found again by content and occurrence, never by the number of a row."""
     path = tmp_path / "answers.jsonl"
     with OpenAIServer() as server:
         first = cached(server, path)
@@ -125,9 +136,12 @@ def test_only_answers_and_lasting_failures_are_kept(tmp_path: Path) -> None:
 
 _RUN = """
 import sys
-from trajkit.worldmodel import CachedWorldModel, Request, Sampling, open_world_model
+from trajkit.worldmodel import (
+    CachedWorldModel, EngineOptions, Request, Sampling, open_world_model
+)
 from pathlib import Path
-model = CachedWorldModel(open_world_model(sys.argv[1], concurrency=1), Path(sys.argv[2]))
+inner = open_world_model(sys.argv[1], EngineOptions(concurrency=1))
+model = CachedWorldModel(inner, Path(sys.argv[2]))
 requests = (
     Request(key=str(n), messages=({"role": "user", "content": f"prompt {n}"},), sampling=Sampling())
     for n in range(6)
@@ -238,6 +252,86 @@ def test_a_replay_gives_what_was_recorded_and_counts_the_rest(tmp_path: Path) ->
     assert again["new"].failure == "not_recorded"
     assert {key: again[key] for key in before} == before
     assert [again["x"].text, again["y"].text] == ["first", "second"]
+
+
+class Fixed:
+    """A world model with fixed scores and counts, which says how often it was asked."""
+
+    name = "fixed"
+    engine = "none"
+
+    def __init__(self) -> None:
+        self.n_scored = 0
+        self.n_counted = 0
+        self.limit: int | None = 100
+
+    @property
+    def max_model_len(self) -> int | None:
+        if self.limit is None:
+            raise TrajkitError("fixed", "is out of reach")
+        return self.limit
+
+    def count_tokens(self, messages: Iterable[Mapping[str, str]]) -> int | None:
+        self.n_counted += 1
+        return sum(len(message["content"]) for message in messages)
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        raise AssertionError("nothing is to be generated")
+
+    def score(self, scorings: Iterable[Scoring]) -> Iterator[Scored]:
+        for scoring in scorings:
+            self.n_scored += 1
+            if scoring.continuation == "too long":
+                yield Scored(key=scoring.key, logprob=None, failure="prompt_too_long")
+            elif scoring.continuation == "lost":
+                yield Scored(key=scoring.key, logprob=None, failure="call_failed")
+            else:
+                yield Scored(key=scoring.key, logprob=-0.5 * self.n_scored, n_tokens=2)
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def test_scores_and_counts_are_recorded_beside_answers_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    with OpenAIServer() as server:
+        server.model = "fixed"
+        for_answers = HTTPWorldModel([server.url], "fixed")
+        for_answers.name = "fixed"
+        model = CachedWorldModel(for_answers, path)
+        answer = by_key(model, ask("a"))["a"]
+        model.close()
+    prompt = ask("a").messages
+    texts = [("", "text"), ("behind a prefix", "text"), ("", "too long"), ("", "lost")]
+    scorings = [
+        Scoring(key=str(n), messages=prompt, prefix=prefix, continuation=text)
+        for n, (prefix, text) in enumerate(texts)
+    ]
+    inner = Fixed()
+    first = CachedWorldModel(inner, path)
+    before = {scored.key: scored for scored in first.score(scorings)}
+    assert first.count_tokens(prompt) == first.count_tokens(iter(prompt)) == 20
+    first.close()
+    assert (inner.n_scored, inner.n_counted) == (4, 1)
+
+    inner.limit = None
+    second = CachedWorldModel(inner, path)
+    after = {scored.key: scored for scored in second.score(reversed(scorings))}
+    assert {key: after[key] for key in "012"} == {key: before[key] for key in "012"}
+    assert (second.n_generated, second.n_reused) == (1, 3), "a lost call is made again"
+    assert second.count_tokens(prompt) == 20
+    assert (second.max_model_len, inner.n_counted) == (100, 1)
+    second.close()
+
+    replay = open_world_model(f"replay:{path}")
+    assert by_key(replay, ask("a"))["a"] == answer
+    replayed = {scored.key: scored for scored in replay.score(scorings)}
+    assert {key: replayed[key] for key in "012"} == {key: before[key] for key in "012"}
+    assert replayed["3"].failure == "not_recorded"
+    assert replay.max_model_len == 100
+    assert replay.count_tokens(prompt) == 20
+    assert replay.count_tokens(ask("never counted").messages) is None
+    replay.close()
 
 
 def test_a_recording_of_several_models_is_not_replayed(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ STAGES: dict[str, str] = {
     "build-cpt": "trajkit.builders.cpt:build_cpt",
     "build-sft": "trajkit.builders.sft:build_sft",
     "check": "trajkit.fidelity.check:check",
+    "eval": "trajkit.evaluate:evaluate",
 }
 """Commands a pipeline can name, and their functions."""
 

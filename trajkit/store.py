@@ -37,7 +37,10 @@ SCHEMA_VERSION = "1"
 MANIFEST = "manifest.json"
 _PLAN = ".unfinished.json"
 _MARKS = ".marks"
-EXTRA_OUTPUTS = ("train", "validation", "predictions", "completions.jsonl")
+EXTRA_OUTPUTS = (
+    *("train", "validation", "predictions", "completions.jsonl", "judgements.jsonl"),
+    *("results.json", "rows", "report.html"),
+)
 """What builders write beside tables."""
 
 

@@ -207,7 +207,11 @@ _COLUMNS = {
     "prompt": "What the world model is given: system prompt, history and the action.",
     "completion": "What it should say: the recorded observation, perhaps after a rationale.",
     "rationale_kind": "How the rationale was made; `none` where there is none.",
+    "target_kind": "What the row teaches: the recorded observation or the model's own, accepted.",
     "fidelity": "Rule scores, 0 to 1, of the model's own answer that the rationale came with.",
+    "judge_score": "Mean of a judge's five axes, 1 to 5, for that answer.",
+    "gain_none": "Nats per token that the rationale adds to the recorded observation.",
+    "gain_other": "The same against the rationale of another step of the domain.",
 }
 
 

@@ -1,16 +1,16 @@
 """Supervised fine-tuning rows: one transition a row, with a rationale or without.
 
-Source: Qwen-AgentWorld report, section 3.3. With `rationale="rollout"` a world model answers each
-query several times without seeing the truth; the fidelity gate judges each answer against the
-recorded observation; the rationale of the best accepted one is kept, and the recorded observation
-stays the target.
+The rationale is written by a world model (`trajkit.rationales`); the recorded observation is what
+the row teaches, unless `target` says otherwise.
+
+Source: Qwen-AgentWorld report, section 3.3.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +26,29 @@ from trajkit.builders.examples import (
     example_schema,
     shared_values,
 )
-from trajkit.builders.rollout import Answered, Candidate, Query, Rollout, answer
+from trajkit.control_tokens import escape
 from trajkit.domains import load as load_domain
 from trajkit.domains.base import ANSWER_CLOSE, ANSWER_OPEN, ASK
-from trajkit.errors import TrajkitError, alternatives
 from trajkit.fidelity.check import AXES, case, verdict_row
 from trajkit.progress import Progress
+from trajkit.rationales import writing
+from trajkit.rationales.queries import Answered, Candidate, Query
 from trajkit.report import Report, under
 from trajkit.store import Store, StoreWriter, inputs_of, iterate_parts, open_writer
 from trajkit.tables import TABLES, write_atomically
 from trajkit.transitions import uniform_draws
-from trajkit.worldmodel import Sampling, open_world_model
-from trajkit.worldmodel.cache import CachedWorldModel
-
-RATIONALES = ("none", "rollout")
-COMPLETIONS = "completions.jsonl"
-_WINDOW = 128
+from trajkit.worldmodel import EngineOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(writing.Options):
     """What a person may decide about the rows; part of the manifest."""
 
-    rationale: str = "none"
-    """`none`, or `rollout` with a world model."""
-    world_model: str | None = None
-    """SPEC of the world model; part of the manifest by name."""
-    n_rollouts: int = 3
-    """Answers asked for each query."""
     per_domain: int | None = None
     """At most about this many targets a domain, drawn by content; null means all."""
     max_prompt_chars: int = 200_000
-    """Longest prompt; the oldest whole turns are left out until it fits."""
-    max_tokens: int = 4096
-    """Longest answer of the world model."""
-    temperature: float = 0.6
-    """Sampling temperature; the report's value."""
-    seed: int = 0
-    """Seed of draws and sampling."""
+    """Longest prompt; the oldest whole turns are left out until it fits. One that is still too
+    long for the world model loses more of them."""
     validation: float = 0.05
     """Share of groups that goes to validation."""
     jsonl: bool = False
@@ -75,82 +60,94 @@ def build_sft(
     out: str | Path,
     *,
     options: Options | None = None,
+    engine: EngineOptions | Mapping[str, Any] | None = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Report:
     """Return the report of writing one row for each target that is kept.
 
-    Answers of the world model are kept in `completions.jsonl` as they come, so a killed run goes
-    on where it was and a finished one can be replayed. `verdicts.parquet` and `predictions.jsonl`
-    hold the best candidate of every query, accepted or not.
+    What the models say is kept in `completions.jsonl` (and `judgements.jsonl`) as it comes, so a
+    killed run goes on where it was and a finished one can be replayed. With rollouts,
+    `verdicts.parquet` and `predictions.jsonl` hold the best candidate of every query, accepted or
+    not. `engine` says how the models run; it is no part of the manifest.
 
-    Raises TrajkitError for unknown options, a missing world model or a store without transitions.
+    Raises TrajkitError for options that do not go together or a store without transitions.
     """
     options = options or Options()
-    _check(options)
+    if isinstance(engine, Mapping):
+        engine = EngineOptions(**engine)
     source = Store(store).require("trajectories", "steps", "transitions")
     report = Report("build-sft", out)
-    writer = open_writer(
-        out,
-        kind="examples",
-        stage="build-sft",
-        options=asdict(options),
-        inputs=inputs_of(source),
-        overwrite=overwrite,
-    )
-    examples = ExampleWriter(writer, _schema(options), options.validation, options.jsonl)
-    chosen = _choose(source, options)
-    n_each, unit = (
-        (1, "targets") if options.rationale == "none" else (options.n_rollouts, "answers")
-    )
-    with (
-        Progress("build-sft", chosen.height * n_each, unit, quiet=quiet) as progress,
-        _Answers(writer, options, progress) as answers,
-    ):
-        for part in iterate_parts(source, writer):
-            counts: Counter[str] = Counter()
-            verdicts: list[dict[str, Any]] = []
-            for window in _windows(_targets(source, part, chosen, options, counts)):
-                for target, answered in answers.answer(window):
-                    counts["read"] += 1
-                    reason = target.reason or answered.reason
-                    best = answered.best
-                    if best is not None:
-                        verdicts.append(_judged(answered.query, best))
-                    if reason is None:
-                        counts["kept"] += 1
-                        examples.add(_row(target, best, options))
-                    else:
-                        counts[f"dropped.{reason}"] += 1
-                    if target.reason is not None or options.rationale == "none":
-                        progress.advance(n_each)
-            counts += examples.write(part)
-            if options.rationale != "none":
-                _write_verdicts(writer, part, verdicts)
-            writer.mark(part, counts + answers.take_counts())
+    with writing.Rationales(options, engine) as rationales:
+        writer = open_writer(
+            out,
+            kind="examples",
+            stage="build-sft",
+            options=asdict(options) | rationales.names,
+            inputs=inputs_of(source),
+            overwrite=overwrite,
+        )
+        examples = ExampleWriter(writer, _schema(options), options.validation, options.jsonl)
+        chosen = _choose(source, options)
+        with Progress("build-sft", chosen.height, "targets", quiet=quiet) as progress:
+            rationales.start(writer.path, progress.advance)
+            for part in iterate_parts(source, writer):
+                counts = _build_part(source, part, writer, chosen, rationales, examples, options)
+                writer.mark(part, counts)
     totals = writer.counts
     report.read = totals["read"]
     report.kept = report.written = totals["kept"]
     report.dropped = under(totals, "dropped")
     report.extra["splits"] = under(totals, "split")
     report.extra["turns_left_out"] = totals["turns_left_out"]
+    rationales.describe(report, totals)
+    report.finish(writer)
     if options.rationale != "none":
-        report.extra["world_model"] = answers.name
-        report.extra["calls"] = under(totals, "calls")
-    return report.finish(writer)
+        # Not part of the manifest: a replay has the same content and other times.
+        seconds = totals["milliseconds"] / 1000 / max(1, report.kept)
+        report.extra["seconds_per_kept_row"] = round(seconds, 3)
+    return report
 
 
-def _check(options: Options) -> None:
-    if options.rationale not in RATIONALES:
-        raise TrajkitError(
-            "--rationale", f"no kind {options.rationale!r}", f"one of {alternatives(RATIONALES)}"
-        )
-    if options.rationale != "none" and options.world_model is None:
-        raise TrajkitError(
-            "--world-model",
-            f"--rationale {options.rationale} needs a world model",
-            "try --world-model embedded, or http://127.0.0.1:8000/v1#MODEL",
-        )
+def _build_part(
+    source: Store,
+    part: str,
+    writer: StoreWriter,
+    chosen: pl.DataFrame,
+    rationales: writing.Rationales,
+    examples: ExampleWriter,
+    options: Options,
+) -> Counter[str]:
+    """Return the counts of one part after writing it."""
+    counts: Counter[str] = Counter()
+    targets: dict[str, _Target] = {}
+
+    def queries() -> Iterator[Query]:
+        for target in _targets(source, part, chosen, options):
+            counts["read"] += 1
+            if target.query is None:
+                counts["dropped.prompt_too_long"] += 1
+                continue
+            # The query is with the rationales from here on, which know when it may go.
+            targets[target.query.key] = replace(target, query=None)
+            yield target.query
+
+    verdicts: list[dict[str, Any]] = []
+    for answered in rationales.answer(queries()):
+        counts["turns_left_out"] += answered.query.n_left_out
+        best = answered.best
+        if best is not None and best.verdict is not None:
+            verdicts.append(_judged(answered.query, best))
+        if answered.reason is None:
+            counts["kept"] += 1
+            examples.add(_row(targets[answered.query.key], answered, options))
+        else:
+            counts[f"dropped.{answered.reason}"] += 1
+    counts += examples.write(part)
+    if options.rationale == "rollout":
+        _write_verdicts(writer, part, verdicts)
+    counts.update(rationales.take_counts())
+    return counts
 
 
 def _schema(options: Options) -> pa.Schema:
@@ -159,8 +156,13 @@ def _schema(options: Options) -> pa.Schema:
     extra = [pa.field("rationale_kind", pa.string())]
     if options.rationale != "none":
         completion.append(pa.field("reasoning_content", pa.large_string()))
+    if options.rationale == "rollout":
         scores = [pa.field(axis, pa.float64()) for axis in AXES]
-        extra.append(pa.field("fidelity", pa.struct(scores)))
+        extra += [pa.field("target_kind", pa.string()), pa.field("fidelity", pa.struct(scores))]
+    if options.judge is not None:
+        extra.append(pa.field("judge_score", pa.float64()))
+    if options.gain or options.min_gain is not None:
+        extra += [pa.field("gain_none", pa.float64()), pa.field("gain_other", pa.float64())]
     columns.append(pa.field("completion", pa.list_(pa.struct(completion))))
     return example_schema(*columns, *extra)
 
@@ -197,14 +199,11 @@ def _choose(source: Store, options: Options) -> pl.DataFrame:
 class _Target:
     episode: Mapping[str, Any]
     split_group: str
-    query: Query
-    truth: str
-    reason: str | None
+    query: Query | None
+    """Null when even the last action alone is too long."""
 
 
-def _targets(
-    source: Store, part: str, chosen: pl.DataFrame, options: Options, counts: Counter[str]
-) -> Iterator[_Target]:
+def _targets(source: Store, part: str, chosen: pl.DataFrame, options: Options) -> Iterator[_Target]:
     wanted: dict[str, set[int]] = {}
     for id_, index in chosen.iter_rows():
         wanted.setdefault(id_, set()).add(index)
@@ -215,7 +214,12 @@ def _targets(
         rendered = render.render(episode, steps, _variant(episode, options.seed))
         for turn in rendered.turns:
             if turn.step_index in indices and turn.target:
-                yield _target(episode, steps, rendered, turn, options, counts)
+                skip = _fit(rendered, turn, options.max_prompt_chars)
+                yield _Target(
+                    episode=episode,
+                    split_group=steps[turn.step_index]["split_group"],
+                    query=None if skip is None else _query(episode, steps, rendered, turn, skip),
+                )
 
 
 def _variant(episode: Mapping[str, Any], seed: int) -> str:
@@ -228,78 +232,76 @@ def _variant(episode: Mapping[str, Any], seed: int) -> str:
     return later[int(draw * len(later))]
 
 
-def _target(
+def _query(
     episode: Mapping[str, Any],
     steps: Sequence[Mapping[str, Any]],
     rendered: render.Rendered,
     turn: render.Turn,
-    options: Options,
-    counts: Counter[str],
-) -> _Target:
-    messages, n_left_out = _fit(rendered, turn, options.max_prompt_chars)
-    counts["turns_left_out"] += n_left_out
-    step = steps[turn.step_index]
-    query = Query(
+    skip: int,
+) -> Query:
+    """Return the query of a turn with that many of the oldest turns left out."""
+    n_shown = turn.number - 1 - skip
+
+    def shorter() -> Query | None:
+        # A third at a time: few rounds, and little more lost than must be.
+        more = skip + -(-n_shown // 3)
+        return _query(episode, steps, rendered, turn, more) if n_shown else None
+
+    messages = render.chat(rendered, turn.step_index, skip=skip)
+    return Query(
         trajectory_id=episode["trajectory_id"],
         step_index=turn.step_index,
-        messages=tuple(messages or ()),
+        messages=tuple({"role": m["role"], "content": m["content"]} for m in messages),
+        recorded=turn.observation or "",
         case=case(episode, steps, turn.step_index, ""),
-    )
-    return _Target(
-        episode=episode,
-        split_group=step["split_group"],
-        query=query,
-        truth=turn.observation or "",
-        reason=None if messages else "prompt_too_long",
+        n_left_out=skip,
+        shorter=shorter,
     )
 
 
-def _fit(
-    rendered: render.Rendered, turn: render.Turn, max_chars: int
-) -> tuple[list[dict[str, str]] | None, int]:
-    """Return the prompt with as few of the oldest turns left out as fit, and how many those are."""
+def _fit(rendered: render.Rendered, turn: render.Turn, max_chars: int) -> int | None:
+    """Return how few of the oldest turns must go for the prompt to fit; null when all are few."""
     sizes = [
         len(past.action) + len(past.observation or "") for past in rendered.turns[: turn.number - 1]
     ]
     base = render.chat(rendered, turn.step_index, skip=turn.number - 1)
     room = max_chars - sum(len(message["content"]) for message in base)
     if room < 0:
-        return None, 0
+        return None
     skip = len(sizes)
     while skip > 0 and sizes[skip - 1] + 100 <= room:
         # Each turn also carries its marks and fences; 100 characters hold them.
         skip -= 1
         room -= sizes[skip] + 100
-    messages = render.chat(rendered, turn.step_index, skip=skip)
-    return [{"role": m["role"], "content": m["content"]} for m in messages], skip
+    return skip
 
 
-def _windows(targets: Iterator[_Target]) -> Iterator[list[_Target]]:
-    window: list[_Target] = []
-    for target in targets:
-        window.append(target)
-        if len(window) == _WINDOW:
-            yield window
-            window = []
-    if window:
-        yield window
-
-
-def _row(target: _Target, best: Candidate | None, options: Options) -> dict[str, Any]:
-    *history, last = target.query.messages
-    prompt = [*history, {"role": "user", "content": f"{last['content']}\n\n{ASK}"}]
-    content = f"{ANSWER_OPEN}\n{target.truth}\n{ANSWER_CLOSE}"
+def _row(target: _Target, answered: Answered, options: Options) -> dict[str, Any]:
+    query, best = answered.query, answered.best
+    truth = query.recorded
+    if options.target == "predicted" and best is not None:
+        truth = escape(best.prediction or "")[0]
+    content = f"{ANSWER_OPEN}\n{truth}\n{ANSWER_CLOSE}"
     completion: dict[str, Any] = {"role": "assistant", "content": content}
-    row = shared_values(target.episode, target.query.step_index, target.split_group)
-    row |= {"prompt": prompt, "completion": [completion], "rationale_kind": options.rationale}
+    row = shared_values(target.episode, query.step_index, target.split_group)
+    row |= {
+        "prompt": list(query.asking(ASK)),
+        "completion": [completion],
+        "rationale_kind": options.rationale,
+        "target_kind": options.target,
+    }
     if best is not None:
         completion["reasoning_content"] = best.rationale
-        verdict = best.verdict
-        row["fidelity"] = {axis: getattr(verdict, axis) for axis in AXES}
+        row["judge_score"] = best.judge_score
+        if best.verdict is not None:
+            row["fidelity"] = {axis: getattr(best.verdict, axis) for axis in AXES}
+        if best.gain is not None:
+            row |= {"gain_none": best.gain.over_none, "gain_other": best.gain.over_other}
     return row
 
 
 def _judged(query: Query, best: Candidate) -> dict[str, Any]:
+    assert best.verdict is not None
     row = verdict_row(query.trajectory_id, query.step_index, query.case.domain, best.verdict)
     return row | {"prediction": best.prediction, "rationale": best.rationale}
 
@@ -315,53 +317,3 @@ def _write_verdicts(writer: StoreWriter, part: str, rows: list[dict[str, Any]]) 
     folder = writer.path / "predictions"
     folder.mkdir(exist_ok=True)
     write_atomically(folder / f"{part}.jsonl", b"".join(lines))
-
-
-class _Answers:
-    """Pairs targets with what the world model said; without one, with nothing."""
-
-    def __init__(self, writer: StoreWriter, options: Options, progress: Progress) -> None:
-        self.name: str | None = None
-        self._rollout: Rollout | None = None
-        self._model: CachedWorldModel | None = None
-        if options.rationale == "none" or options.world_model is None:
-            return
-        inner = open_world_model(options.world_model)
-        self.name = inner.name
-        self._model = CachedWorldModel(inner, writer.path / COMPLETIONS)
-        self._rollout = Rollout(
-            model=self._model,
-            n_rollouts=options.n_rollouts,
-            sampling=Sampling(
-                temperature=options.temperature, max_tokens=options.max_tokens, seed=options.seed
-            ),
-            laid_out=options.world_model == "embedded",
-            calls=Counter(),
-            on_answer=progress.advance,
-        )
-
-    def __enter__(self) -> _Answers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._model is not None:
-            self._model.close()
-
-    def answer(self, targets: list[_Target]) -> list[tuple[_Target, Answered]]:
-        """Return each target with its answer."""
-        if self._rollout is None:
-            return [(t, Answered(query=t.query, best=None, reason=None)) for t in targets]
-        asked = [target for target in targets if target.reason is None]
-        answered = iter(answer(self._rollout, [target.query for target in asked]))
-        return [
-            (t, Answered(query=t.query, best=None, reason=t.reason) if t.reason else next(answered))
-            for t in targets
-        ]
-
-    def take_counts(self) -> Counter[str]:
-        """Return the calls by outcome since the last time."""
-        if self._rollout is None:
-            return Counter()
-        counts = Counter({f"calls.{name}": n for name, n in self._rollout.calls.items()})
-        self._rollout.calls.clear()
-        return counts

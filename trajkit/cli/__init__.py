@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "build-cpt": "Write continual pre-training rows.",
     "build-sft": "Write supervised fine-tuning rows, with rationales.",
     "check": "Judge predictions with the fidelity gate.",
+    "eval": "Score a world model on AgentWorldBench or on a store.",
     "publish": "Show or upload a built folder as a Hub data set.",
     "sql": "Ask a store with SQL.",
     "show": "List the episodes of a store, or show one.",

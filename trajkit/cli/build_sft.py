@@ -10,13 +10,30 @@ from trajkit.cli import options
 @click.command("build-sft")
 @click.argument("store", type=click.Path())
 @options.output
-@click.option("--rationale", default="none", show_default=True, help="none or rollout.")
+@click.option("--rationale", default="none", show_default=True, help="none, rollout or hindsight.")
+@options.world_model
 @click.option(
-    "--world-model",
-    metavar="SPEC",
-    help="embedded, vllm:MODEL, http://HOST:PORT/v1#MODEL or replay:FILE.",
+    "--rollouts",
+    "n_rollouts",
+    default=3,
+    show_default=True,
+    help="Answers a query; with hindsight, tries at most.",
 )
-@click.option("--rollouts", "n_rollouts", default=3, show_default=True, help="Answers a query.")
+@click.option("--judge", metavar="SPEC", help="A model that scores and compares good rollouts.")
+@click.option(
+    "--min-score",
+    default=3.0,
+    show_default=True,
+    help="Least mean of the judge's five axes, 1 to 5.",
+)
+@click.option(
+    "--target",
+    default="recorded",
+    show_default=True,
+    help="What a row teaches: the recorded observation, or the rollout's own (predicted).",
+)
+@click.option("--gain", is_flag=True, help="Measure what each rationale does for the observation.")
+@click.option("--min-gain", type=float, help="Least gain over none, in nats a token; measures it.")
 @click.option("--per-domain", type=int, help="At most this many targets a domain.")
 @click.option(
     "--max-prompt-chars",
@@ -24,7 +41,12 @@ from trajkit.cli import options
     show_default=True,
     help="Longest prompt; oldest whole turns are left out.",
 )
-@click.option("--max-tokens", default=4096, show_default=True, help="Longest answer.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    show_default="4096; embedded: 300",
+    help="Longest answer of a model, thoughts included.",
+)
 @click.option("--temperature", default=0.6, show_default=True, help="Sampling temperature.")
 @click.option("--seed", default=0, show_default=True, help="Seed of draws and sampling.")
 @click.option("--validation", default=0.05, show_default=True, help="Share of held-out groups.")
@@ -36,15 +58,28 @@ def command(
     """Write supervised fine-tuning rows, with rationales.
 
     One transition a row: prompt (system, history, action) and completion (rationale, next
-    observation). A rationale is kept only when the fidelity gate accepts its rollout.
+    observation). A rollout answers without seeing the recorded observation, and its rationale is
+    kept only when the fidelity gate accepts the answer. Hindsight explains the recorded
+    observation, and is kept only when it gives nothing of it away.
 
     \b
     Example:
       trajkit build-sft build/transitions -o build/sft
-      trajkit build-sft build/transitions -o build/cot --rationale rollout --world-model embedded
+      trajkit build-sft build/transitions -o build/cot --rationale rollout \\
+          --world-model embedded
+      trajkit build-sft build/transitions -o build/why --rationale hindsight --min-gain 0 \\
+          --world-model http://127.0.0.1:8000/v1#my-model
     """
     from trajkit.builders.sft import Options, build_sft
 
+    engine = chosen.pop("engine")
     options_ = Options(**chosen)  # type: ignore[arg-type]  # click has checked them
-    report = build_sft(store, out, options=options_, overwrite=overwrite, quiet=quiet)
+    report = build_sft(
+        store,
+        out,
+        options=options_,
+        engine=engine,  # type: ignore[arg-type]  # an EngineOptions, made by the decorator
+        overwrite=overwrite,
+        quiet=quiet,
+    )
     options.print_report(report, human)

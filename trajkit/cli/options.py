@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -44,6 +45,88 @@ def workers(function: _F) -> _F:
         show_default="all cores",
         help="Processes; never changes the output.",
     )(function)
+
+
+def world_model(function: _F) -> _F:
+    """Add `--world-model`, and how engines run: given to the command as `world_model`, `engine`."""
+    chosen = (
+        click.option(
+            "--world-model",
+            metavar="SPEC",
+            help="embedded, vllm:MODEL, http://HOST:PORT/v1#MODEL (several servers of one model:"
+            " http://A/v1,http://B/v1#MODEL) or replay:FILE.",
+        ),
+        click.option(
+            "--max-model-len",
+            type=click.IntRange(min=1),
+            show_default="the model's own; embedded: 4096",
+            help="Tokens of prompt and answer together.",
+        ),
+        click.option(
+            "--concurrency",
+            type=click.IntRange(min=1),
+            default=32,
+            show_default=True,
+            help="Servers: requests under way, over all servers.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            help="Servers: seconds to wait for one answer.",
+        ),
+        click.option(
+            "--retries",
+            "max_retries",
+            type=click.IntRange(min=0),
+            default=8,
+            show_default=True,
+            help="Servers: further tries of one request; dead servers are waited for as long.",
+        ),
+        click.option(
+            "--pattern-field",
+            type=click.Choice(["structured_outputs", "guided_regex", "regex", "none"]),
+            default="structured_outputs",
+            show_default=True,
+            help="Servers: what takes an answer pattern (vLLM, vLLM before 0.12, SGLang, nothing).",
+        ),
+        click.option(
+            "--batch-size",
+            type=click.IntRange(min=1),
+            show_default="256; embedded: 64",
+            help="vllm, embedded: requests with the engine at a time.",
+        ),
+        click.option(
+            "--tensor-parallel-size",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            help="vllm: GPUs that share one copy of the model.",
+        ),
+        click.option(
+            "--data-parallel-size",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            help="vllm: copies of the model, where vLLM takes more than one in a process.",
+        ),
+    )
+
+    @wraps(function)
+    def command(**given: Any) -> Any:
+        from dataclasses import fields
+
+        from trajkit.worldmodel import EngineOptions
+
+        engine = {field.name: given.pop(field.name) for field in fields(EngineOptions)}
+        return function(engine=EngineOptions(**engine), **given)
+
+    decorated: Any = command
+    for option in reversed(chosen):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
 def print_report(report: Report, human: bool | None) -> None:

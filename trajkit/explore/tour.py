@@ -97,6 +97,9 @@ def sft_example(folder: str | Path) -> Iterator[str]:
 def refused_example(folder: str | Path) -> Iterator[str]:
     """Give the refused prediction with the highest factuality."""
     store = Store(folder)
+    if not store.files("verdicts"):  # Hindsight predicts nothing.
+        yield "(there is none)"
+        return
     verdicts = pl.concat([pl.read_parquet(file) for file in store.files("verdicts")])
     worst = verdicts.filter(~pl.col("passed")).sort("factuality", "trajectory_id", descending=True)
     if worst.is_empty():

@@ -5,14 +5,24 @@ of them said. Importing this package loads neither vLLM nor a client.
 """
 
 from trajkit.worldmodel.cache import CachedWorldModel
-from trajkit.worldmodel.protocol import Completion, Request, Sampling, WorldModel
-from trajkit.worldmodel.spec import open_world_model
+from trajkit.worldmodel.protocol import (
+    Completion,
+    Request,
+    Sampling,
+    Scored,
+    Scoring,
+    WorldModel,
+)
+from trajkit.worldmodel.spec import EngineOptions, open_world_model
 
 __all__ = [
     "CachedWorldModel",
     "Completion",
+    "EngineOptions",
     "Request",
     "Sampling",
+    "Scored",
+    "Scoring",
     "WorldModel",
     "open_world_model",
 ]

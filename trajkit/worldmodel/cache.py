@@ -5,16 +5,37 @@ from __future__ import annotations
 import fcntl
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from trajkit.errors import TrajkitError
-from trajkit.worldmodel.protocol import LASTING_FAILURES, Completion, Request, WorldModel
-from trajkit.worldmodel.recording import Key, decode, encode, line_at, read_lines, request_hash
+from trajkit.worldmodel.protocol import (
+    LASTING_FAILURES,
+    Completion,
+    Request,
+    Scored,
+    Scoring,
+    WorldModel,
+)
+from trajkit.worldmodel.recording import (
+    Key,
+    completion_fields,
+    line,
+    line_at,
+    prompt_hash,
+    read_completion,
+    read_lines,
+    read_scored,
+    request_hash,
+    scored_fields,
+    scoring_hash,
+)
 
 _SYNC_EVERY = 64
+_A = TypeVar("_A", Request, Scoring)
+_S = TypeVar("_S", Completion, Scored)
 
 
 class CachedWorldModel:
@@ -24,7 +45,8 @@ class CachedWorldModel:
     name, its content and its occurrence number: the n-th equal request of this object takes the
     n-th recorded answer, so repeated prompts keep their own answers. Answers and lasting failures
     are kept; a call that failed for want of a server is made again. A model's answers are not
-    the same bit for bit from run to run, the recorded ones are.
+    the same bit for bit from run to run, the recorded ones are. Texts to be scored are found in
+    the same way, and lengths of prompts by their messages.
 
     Every line is flushed as it comes: what a killed run paid for is not paid again. A torn last
     line is cut off on opening. Memory: about 200 bytes a recorded answer; texts stay on disk.
@@ -33,13 +55,15 @@ class CachedWorldModel:
     def __init__(self, inner: WorldModel, path: Path) -> None:
         """Open the recording, or start it; raise TrajkitError when it is in use or foreign."""
         self.n_generated = 0
-        """Requests the inner model was asked."""
+        """Requests and texts the inner model was asked."""
         self.n_reused = 0
-        """Requests answered from the recording."""
+        """Requests and texts answered from the recording."""
         self._inner = inner
         self._path = path
         self._met: Counter[bytes] = Counter()
         self._offsets: dict[Key, int] = {}
+        self._recorded_limit: int | None = None
+        self._recorded_engine: str | None = None
         self._unsynced = 0
         self._closed = False
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,42 +82,102 @@ class CachedWorldModel:
 
     @property
     def engine(self) -> str | None:
-        """The engine of the inner model."""
-        return self._inner.engine
+        """The engine of the inner model; the recorded one until that is known."""
+        return self._inner.engine or self._recorded_engine
+
+    @property
+    def max_model_len(self) -> int | None:
+        """The limit of the inner model; the recorded one where that is out of reach."""
+        try:
+            return self._inner.max_model_len
+        except TrajkitError:
+            if self._recorded_limit is None:
+                raise
+            return self._recorded_limit
 
     def generate(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yield one completion for each request, recorded or new."""
-        source = iter(requests)
-        recorded: deque[tuple[str, int]] = deque()
-        asked: dict[str, tuple[Request, bytes, int]] = {}
+        return self._each(
+            requests, self._inner.generate, request_hash, read_completion, completion_fields
+        )
 
-        def unanswered() -> Iterator[Request]:
-            for request in source:
-                digest, occurrence, offset = self._find(request)
-                if offset is not None:
-                    recorded.append((request.key, offset))
-                    continue
-                if request.key in asked:
-                    raise ValueError(f"two requests have the key {request.key!r}")
-                asked[request.key] = (request, digest, occurrence)
-                yield request
+    def score(self, scorings: Iterable[Scoring]) -> Iterator[Scored]:
+        """Yield one log-probability for each text, recorded or new."""
+        return self._each(
+            scorings,
+            self._inner.score,
+            scoring_hash,
+            read_scored,
+            lambda _, scored: scored_fields(scored),
+        )
+
+    def count_tokens(self, messages: Iterable[Mapping[str, str]]) -> int | None:
+        """Return how many tokens a prompt has, recorded or counted now; null when unknown."""
+        prompt = tuple(messages)
+        key = (prompt_hash(prompt), 0)
+        if (offset := self._offsets.get(key)) is not None:
+            recorded: int = line_at(self._file, self._path, offset)["n_prompt_tokens"]
+            return recorded
+        count = self._inner.count_tokens(prompt)
+        if count is not None:
+            said = {"n_prompt_tokens": count, "max_model_len": self._inner.max_model_len}
+            self._offsets[key] = self._write(key, said)
+        return count
+
+    def _each(
+        self,
+        source: Iterable[_A],
+        ask: Callable[[Iterable[_A]], Iterator[_S]],
+        hash_of: Callable[[_A], bytes],
+        read: Callable[[Mapping[str, Any], str], _S],
+        fields_of: Callable[[_A, _S], dict[str, Any]],
+    ) -> Iterator[_S]:
+        """Yield what came of each that is asked, from the recording or from the inner model."""
+        asked_for = iter(source)
+        recorded: deque[tuple[str, int]] = deque()
+        asked: dict[str, tuple[_A, Key]] = {}
+
+        def found(one: _A) -> int | None:
+            digest = hash_of(one)
+            key = (digest, self._met[digest])
+            self._met[digest] += 1
+            offset = self._offsets.get(key)
+            if offset is None:
+                if one.key in asked:
+                    raise ValueError(f"two requests have the key {one.key!r}")
+                asked[one.key] = (one, key)
+            return offset
+
+        def read_at(key: str, offset: int) -> _S:
+            self.n_reused += 1
+            return read(line_at(self._file, self._path, offset), key)
+
+        def unanswered() -> Iterator[_A]:
+            for one in asked_for:
+                offset = found(one)
+                if offset is None:
+                    yield one
+                else:
+                    recorded.append((one.key, offset))
 
         try:
-            for request in source:
-                digest, occurrence, offset = self._find(request)
+            for one in asked_for:
+                offset = found(one)
                 if offset is not None:
-                    yield self._read(request.key, offset)
+                    yield read_at(one.key, offset)
                     continue
                 # The first request without an answer: from here on the inner model is asked,
                 # and reads the rest. Not before: engines start on first use.
-                asked[request.key] = (request, digest, occurrence)
-                for completion in self._inner.generate(chain((request,), unanswered())):
-                    self._keep(completion, *asked.pop(completion.key))
-                    yield completion
+                for said in ask(chain((one,), unanswered())):
+                    origin, key = asked.pop(said.key)
+                    self.n_generated += 1
+                    if said.failure is None or said.failure in LASTING_FAILURES:
+                        self._write(key, fields_of(origin, said))
+                    yield said
                     while recorded:
-                        yield self._read(*recorded.popleft())
+                        yield read_at(*recorded.popleft())
                 while recorded:
-                    yield self._read(*recorded.popleft())
+                    yield read_at(*recorded.popleft())
         finally:
             self._sync()
 
@@ -105,36 +189,15 @@ class CachedWorldModel:
             self._file.close()
             self._inner.close()
 
-    def _find(self, request: Request) -> tuple[bytes, int, int | None]:
-        """Return a request's hash, its occurrence, and where its answer starts if there is one."""
-        digest = request_hash(request)
-        occurrence = self._met[digest]
-        self._met[digest] += 1
-        return digest, occurrence, self._offsets.get((digest, occurrence))
-
-    def _read(self, key: str, offset: int) -> Completion:
-        self.n_reused += 1
-        return decode(line_at(self._file, self._path, offset), key)
-
-    def _keep(
-        self, completion: Completion, request: Request, digest: bytes, occurrence: int
-    ) -> None:
-        self.n_generated += 1
-        if completion.failure is not None and completion.failure not in LASTING_FAILURES:
-            return
-        line = encode(
-            completion,
-            model=self.name,
-            engine=self.engine,
-            request=request,
-            digest=digest,
-            occurrence=occurrence,
-        )
-        self._file.write(line)
+    def _write(self, key: Key, said: Mapping[str, Any]) -> int:
+        """Append one line and return where it starts; a reader sees it at once."""
+        offset = self._file.seek(0, os.SEEK_END)
+        self._file.write(line(model=self.name, engine=self.engine, key=key, said=said))
         self._file.flush()
         self._unsynced += 1
         if self._unsynced >= _SYNC_EVERY:
             self._sync()
+        return offset
 
     def _sync(self) -> None:
         if self._unsynced and not self._file.closed:
@@ -155,8 +218,10 @@ class CachedWorldModel:
         """Index the recording and cut off a torn last line."""
         self._file.seek(0)
         end = 0
-        for offset, key, line in read_lines(self._file, self._path):
-            if line["model"] == self.name:
+        for offset, key, content in read_lines(self._file, self._path):
+            if content["model"] == self.name:
                 self._offsets[key] = offset
+                self._recorded_limit = content.get("max_model_len") or self._recorded_limit
+                self._recorded_engine = content.get("engine") or self._recorded_engine
             end = self._file.tell()
         self._file.truncate(end)

@@ -11,16 +11,17 @@ import fcntl
 import io
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from trajkit.errors import TrajkitError
-from trajkit.worldmodel.protocol import Completion, Request
+from trajkit.worldmodel.protocol import Completion, Request, Scored, Scoring
 from trajkit.worldmodel.reasoning import one_line
-from trajkit.worldmodel.vllm import INSTALL, VLLMWorldModel, engine_surroundings
+from trajkit.worldmodel.surroundings import engine_surroundings
+from trajkit.worldmodel.vllm import INSTALL, VLLMWorldModel
 
 MODEL = "SmolLM2-135M-Instruct"
 NAME = f"embedded:{MODEL}"
@@ -36,11 +37,11 @@ _LAYOUT = 1
 class EmbeddedWorldModel:
     """SmolLM2-135M-Instruct in vLLM, unpacked and started on first use."""
 
-    def __init__(self, *, batch_size: int = 32, max_model_len: int | None = None) -> None:
+    def __init__(self, *, batch_size: int = 64, max_model_len: int | None = None) -> None:
         """Remember the options; nothing is loaded yet."""
         self.name = NAME
         self._batch_size = batch_size
-        self._max_model_len = max_model_len or MAX_MODEL_LEN
+        self.max_model_len = max_model_len or MAX_MODEL_LEN
         self._inner: VLLMWorldModel | None = None
 
     @property
@@ -50,21 +51,32 @@ class EmbeddedWorldModel:
 
     def generate(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yield one completion for each request, as they finish."""
-        if self._inner is None:
-            self._inner = VLLMWorldModel(
-                str(model_folder()),
-                name=NAME,
-                batch_size=self._batch_size,
-                max_model_len=self._max_model_len,
-                in_process=True,
-                engine_options={"dtype": "bfloat16", "kv_cache_memory_bytes": KV_CACHE_BYTES},
-            )
-        yield from self._inner.generate(requests)
+        return self._unpacked().generate(requests)
+
+    def score(self, scorings: Iterable[Scoring]) -> Iterator[Scored]:
+        """Yield one log-probability for each text, as they finish."""
+        return self._unpacked().score(scorings)
+
+    def count_tokens(self, messages: Iterable[Mapping[str, str]]) -> int | None:
+        """Return how many tokens a prompt has."""
+        return self._unpacked().count_tokens(messages)
 
     def close(self) -> None:
         """Stop the engine."""
         if self._inner is not None:
             self._inner.close()
+
+    def _unpacked(self) -> VLLMWorldModel:
+        if self._inner is None:
+            self._inner = VLLMWorldModel(
+                str(model_folder()),
+                name=NAME,
+                batch_size=self._batch_size,
+                max_model_len=self.max_model_len,
+                in_process=True,
+                engine_options={"dtype": "bfloat16", "kv_cache_memory_bytes": KV_CACHE_BYTES},
+            )
+        return self._inner
 
 
 def cache_folder() -> Path:

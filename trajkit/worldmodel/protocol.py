@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+PatternField = Literal["structured_outputs", "guided_regex", "regex", "none"]
+"""How a server takes an answer pattern: vLLM, vLLM before 0.12, SGLang, not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Completion:
 
 FAILURES = {
     "prompt_too_long": "prompt and max_tokens together exceed the context of the model",
+    "empty_prompt": "the last message says nothing, so nothing is asked",
     "empty_answer": "the model stopped without an answer",
     "cut_answer": "max_tokens ended the answer, or the thoughts before it",
     "call_failed": "the engine or server failed, again after all retries",
@@ -62,12 +66,45 @@ FAILURES = {
 }
 """Every failure slug with its meaning."""
 
-LASTING_FAILURES = frozenset({"prompt_too_long", "empty_answer", "cut_answer"})
+LASTING_FAILURES = frozenset({"prompt_too_long", "empty_prompt", "empty_answer", "cut_answer"})
 """Outcomes of the model itself: the same request would meet them again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """A text whose probability is asked for: nothing is generated."""
+
+    key: str
+    """Unique in one call of `score`."""
+    messages: tuple[Mapping[str, str], ...]
+    """The prompt, as in a request."""
+    prefix: str
+    """What the model has said already, such as a rationale in its tags; it is not scored."""
+    continuation: str
+    """The text that is scored, right behind the prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The log-probability of one continuation, or the reason why there is none."""
+
+    key: str
+    logprob: float | None
+    """Sum over the tokens of the continuation, in nats; null after a failure."""
+    n_tokens: int | None = None
+    """Tokens of the continuation."""
+    failure: str | None = None
+    """Reason slug out of `FAILURES`, null when the text was scored."""
+    failure_detail: str | None = None
+    seconds: float = 0.0
+
+
 class WorldModel(Protocol):
-    """Anything that answers requests. Opening one is cheap; engines start on first use."""
+    """Anything that answers requests. Opening one is cheap; engines start on first use.
+
+    One call at a time: a second `generate` or `score` begins when the first is read to its end
+    or closed.
+    """
 
     @property
     def name(self) -> str:
@@ -81,6 +118,24 @@ class WorldModel(Protocol):
         """Yield exactly one completion for each request, as they finish, in any order.
 
         `requests` is read as capacity allows and never held as a whole.
+        """
+
+    def score(self, scorings: Iterable[Scoring]) -> Iterator[Scored]:
+        """Yield exactly one log-probability for each text, as they finish, in any order.
+
+        The prompt is what the model sees before it speaks; prefix and continuation are tokenised
+        together behind it, and a token on the border of both is scored. Where the prompt already
+        opens the thoughts, the prefix need not, and a prefix without thoughts closes them.
+        """
+
+    @property
+    def max_model_len(self) -> int | None:
+        """How many tokens prompt and answer may have together; null when unknown."""
+
+    def count_tokens(self, messages: Iterable[Mapping[str, str]]) -> int | None:
+        """Return how many tokens a prompt has, chat template included; null when unknown.
+
+        It fits when this and `max_tokens` are at most `max_model_len`. Starts no engine.
         """
 
     def close(self) -> None:

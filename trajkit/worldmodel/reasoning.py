@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trajkit.worldmodel.protocol import Completion, Request
 
-_OPEN = "<think>"
-_CLOSE = "</think>"
+OPEN = "<think>"
+CLOSE = "</think>"
 
 
 def split_reasoning(text: str, *, opened: bool | None = None) -> tuple[str | None, str]:
@@ -28,15 +28,32 @@ def split_reasoning(text: str, *, opened: bool | None = None) -> tuple[str | Non
     ('never ends', '')
     """
     body = text.lstrip()
-    if body.startswith(_OPEN):
-        thoughts, _, answer = body[len(_OPEN) :].partition(_CLOSE)
-    elif opened is not False and _CLOSE in text:
-        thoughts, _, answer = text.partition(_CLOSE)
+    if body.startswith(OPEN):
+        thoughts, _, answer = body[len(OPEN) :].partition(CLOSE)
+    elif opened is not False and CLOSE in text:
+        thoughts, _, answer = text.partition(CLOSE)
     elif opened:
         thoughts, answer = text, ""
     else:
         return None, text
     return thoughts.strip() or None, answer.lstrip("\r\n")
+
+
+def opened_by(prompt: str) -> bool | None:
+    """Return whether a prompt ends inside thoughts (True), behind closed ones, or with neither.
+
+    >>> opened_by("<|im_start|>assistant\\n<think>\\n")
+    True
+    """
+    tail = prompt.rstrip()
+    if tail.endswith(OPEN):
+        return True
+    return False if tail.endswith(CLOSE) else None
+
+
+def asks_nothing(request: Request) -> bool:
+    """Return whether the last message is empty, which a model would answer all the same."""
+    return not request.messages or not request.messages[-1]["content"].strip()
 
 
 def failed(
