@@ -111,6 +111,7 @@ def test_ordinary_text_that_looks_secret_stays(text: str) -> None:
 
 
 def test_known_and_unknown_vendors_go_and_a_second_pass_finds_none() -> None:
+    """Case SE01."""
     draw = Draw("mixed")
     kinds = ("google_api", "aws_key_id", "tavily", "unknown_vendor", "github_fine", "anthropic")
     kinds += ("hex_assignment", "wrapped_key", "url_password", "query", "jwt")
@@ -126,6 +127,7 @@ def test_known_and_unknown_vendors_go_and_a_second_pass_finds_none() -> None:
 
 @pytest.mark.parametrize("name", ["session_token", "api token", "authorization", "client_secret"])
 def test_an_escaped_quote_beside_a_secret_stays_a_quote(name: str) -> None:
+    """Case SE02."""
     value = Draw(name).of(BOTH, 24)
     command = f'echo "the {name} = \\"{value}\\" is old"; cat "a b"'
     call = json.dumps({"name": "bash", "arguments": json.dumps({"command": command})})
@@ -144,6 +146,7 @@ def test_a_variable_in_code_is_no_secret_and_the_tail_after_a_value_stays() -> N
 
 
 def test_the_value_of_a_field_with_the_name_of_a_secret_goes_whatever_it_is() -> None:
+    """Case SE04."""
     before = {
         "llm": {
             "api_key": "abc",

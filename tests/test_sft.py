@@ -236,3 +236,29 @@ def test_a_wrong_option_says_what_would_be_right(
 ) -> None:
     with pytest.raises(TrajkitError, match=message):
         build_sft(store, tmp_path / "sft", options=options, quiet=True)
+
+
+def test_least_scores_of_a_file_decide_what_is_accepted_and_stand_in_the_manifest(
+    store: Path, tmp_path: Path
+) -> None:
+    """The answer keeps all that can be derived and words the rest otherwise: realism falls."""
+    strict = tmp_path / "strict.toml"
+    strict.write_text("[mcp]\nrealism = 1.0\n")
+
+    def reworded(messages: list[dict[str, str]], body: object) -> str:
+        return right(messages, body).replace('"item ', '"piece of stock number ')
+
+    found = {}
+    with server(reworded) as (spec, _):
+        for name, file in (("usual", None), ("strict", str(strict))):
+            options = Options(
+                rationale="rollout", world_model=spec, validation=0.0, thresholds=file
+            )
+            report = build_sft(store, tmp_path / name, options=options, quiet=True)
+            found[name] = (report.kept, report.dropped)
+    assert found["usual"] == (3, {})
+    assert found["strict"][0] == 0
+    options_of = Store(tmp_path / "strict").manifest.options
+    assert options_of["thresholds"]["mcp"]["realism"] == 1.0
+    assert Store(tmp_path / "usual").manifest.options["thresholds"] is None
+    assert str(strict) not in json.dumps(options_of)

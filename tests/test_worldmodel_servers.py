@@ -106,7 +106,7 @@ def test_servers_that_stay_dead_are_waited_for_once_and_the_rest_is_counted(
     got = by_key(model, *(ask(str(k)) for k in range(30))).values()
     assert {completion.failure for completion in got} == {"call_failed"}
     assert all("no server is left" in (completion.failure_detail or "") for completion in got)
-    assert 0.9 < time.monotonic() - started < 8, "one wait of a second for all of them"
+    assert 0.9 < time.monotonic() - started < 12, "one wait of a second for all, not fifteen"
 
 
 def test_a_server_that_fails_every_request_is_set_aside(opened: list[WorldModel]) -> None:

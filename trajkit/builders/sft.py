@@ -83,7 +83,7 @@ def build_sft(
             out,
             kind="examples",
             stage="build-sft",
-            options=asdict(options) | rationales.names,
+            options=asdict(options) | rationales.written,
             inputs=inputs_of(source),
             overwrite=overwrite,
         )

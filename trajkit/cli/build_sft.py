@@ -27,6 +27,9 @@ from trajkit.cli import options
     help="Least mean of the judge's five axes, 1 to 5.",
 )
 @click.option(
+    "--thresholds", type=click.Path(), help="TOML file of the gate's least scores, by domain."
+)
+@click.option(
     "--target",
     default="recorded",
     show_default=True,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from trajkit.control_tokens import escape, unescape
 from trajkit.domains.base import ANSWER_CLOSE, ANSWER_OPEN, ASK, OBSERVATION_MARK
 from trajkit.fidelity.gate import judge as gate
+from trajkit.fidelity.thresholds import Thresholds
 from trajkit.judges import Asked, Judge
 from trajkit.rationales.faults import fault
 from trajkit.rationales.queries import Answered, Calls, Candidate, Messages, Query
@@ -44,6 +45,8 @@ class Rollouts:
     """Whether the answer's shape is forced."""
     judge: Judge | None = None
     min_score: float = MIN_SCORE
+    thresholds: Thresholds | None = None
+    """Least scores of the gate; null means those of the package."""
 
     def answer(self, queries: Iterable[Query]) -> list[Answered]:
         """Return every query with its best candidate, in the order given.
@@ -84,7 +87,7 @@ class Rollouts:
                 self.calls.counts[f"calls.{found}"] += 1
                 continue
             rationale, prediction = found
-            verdict = gate(replace(query.case, prediction=prediction))
+            verdict = gate(replace(query.case, prediction=prediction), self.thresholds)
             outcome = "accepted" if verdict.passed else f"gate_{verdict.reason}"
             self.calls.counts[f"calls.{outcome}"] += 1
             candidates.append(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trajkit.errors import TrajkitError, alternatives
+from trajkit.fidelity.thresholds import read_thresholds
 from trajkit.judges import Judge
 from trajkit.rationales.gain import summary, with_gains
 from trajkit.rationales.hindsight import Hindsight
@@ -45,6 +46,9 @@ class Options:
     """Answers asked for each query; with hindsight, tries at most."""
     min_score: float = MIN_SCORE
     """Least mean of the judge's five axes, 1 to 5."""
+    thresholds: str | None = None
+    """File of the gate's least scores, in place of the shipped ones; its values are written down,
+    not its name."""
     target: str = "recorded"
     """`recorded`, or `predicted`: the accepted rollout's own answer is what the row teaches."""
     gain: bool = False
@@ -69,8 +73,13 @@ class Rationales:
         Raises TrajkitError for options that do not go together.
         """
         _check(options)
-        self.names: dict[str, str | None] = {"world_model": None, "judge": None}
-        """Names of the models: what of a SPEC may be written down."""
+        self._thresholds = read_thresholds(options.thresholds)
+        self.written: dict[str, Any] = {
+            "world_model": None,
+            "judge": None,
+            "thresholds": None if options.thresholds is None else self._thresholds,
+        }
+        """What a manifest holds of the options that are no plain values: models by their names."""
         self._options = options
         self._counts: Counter[str] = Counter()
         self._maker: Rollouts | Hindsight | None = None
@@ -80,7 +89,7 @@ class Rationales:
             if spec is not None:
                 if spec not in self._models:
                     self._models[spec] = open_world_model(spec, engine)
-                self.names[place] = self._models[spec].name
+                self.written[place] = self._models[spec].name
 
     def __enter__(self) -> Rationales:
         return self
@@ -123,6 +132,7 @@ class Rationales:
             laid_out=laid_out,
             judge=judge,
             min_score=options.min_score,
+            thresholds=self._thresholds,
         )
 
     def _room(self, model: WorldModel) -> int:
@@ -165,11 +175,14 @@ class Rationales:
         """Put the account of the calls into a report."""
         if self._maker is None:
             return
-        report.extra["world_model"] = self.names["world_model"]
+        report.extra["world_model"] = self.written["world_model"]
         report.extra["calls"] = under(counts, "calls")
         report.extra["tokens"] = counts["tokens"]
-        if self.names["judge"] is not None:
-            said: dict[str, Any] = {"model": self.names["judge"], "tokens": counts["judge_tokens"]}
+        if self.written["judge"] is not None:
+            said: dict[str, Any] = {
+                "model": self.written["judge"],
+                "tokens": counts["judge_tokens"],
+            }
             report.extra["judge"] = said | under(counts, "judge")
         if gains := summary(counts):
             report.extra["gain_nats_per_token"] = gains
@@ -194,6 +207,7 @@ def _check(options: Options) -> None:
         )
     for name, given, kinds in (
         ("--judge", options.judge is not None, ("rollout",)),
+        ("--thresholds", options.thresholds is not None, ("rollout",)),
         ("--target predicted", options.target == "predicted", ("rollout",)),
         ("--gain", options.gain, ("rollout", "hindsight")),
         ("--min-gain", options.min_gain is not None, ("rollout", "hindsight")),
