@@ -84,7 +84,7 @@ def main() -> None:
     """Print quality, then speed beside peers, then growth."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=5_000, help="100000 is full size.")
-    parser.add_argument("--quality-episodes", type=int, default=5_000, help="20000 is full size.")
+    parser.add_argument("--quality-episodes", type=int, default=20_000, help="Of the quality part.")
     parser.add_argument(
         "--growth", type=int, nargs="*", default=[], help="More sizes, without peers."
     )

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +16,24 @@ import polars as pl
 import pytest
 from chats import chat, cut
 from click.testing import CliRunner
-from openai_server import OpenAIServer, Reply
+from openai_server import Reply
+from scripted_environment import Scripted, measure, results, tagged
 
-from trajkit import schema
 from trajkit.builders.agentworldbench import build_bench
 from trajkit.cli import main
-from trajkit.control_tokens import escape
-from trajkit.domains.base import ASK
 from trajkit.errors import TrajkitError
 from trajkit.evaluate import Options, evaluate
 from trajkit.evaluate.answers import LAID_OUT, ask, ask_judge, survey
 from trajkit.evaluate.bounds import parse_bounds
-from trajkit.evaluate.questions import Question, open_bench, shortened
+from trajkit.evaluate.questions import open_bench
 from trajkit.fidelity.findings import AXES
 from trajkit.judges import Judge
-from trajkit.model import DOMAINS, Reject
+from trajkit.model import DOMAINS
 from trajkit.store import AlreadyDoneError, Store
-from trajkit.worldmodel import Sampling, WorldModel
+from trajkit.worldmodel import Completion, Request, Sampling, WorldModel
+from trajkit.worldmodel.embedded import NAME
 
 HOSTILE = '<script>alert(1)</script>\u202e<img src="http://x.test/a"> </predicted_observation>'
-
-
-class Scripted(OpenAIServer):
-    """Plays the environment and the judge: answers by a function of the messages."""
-
-    def __init__(self, answer: Callable[[str, str], Reply]) -> None:
-        super().__init__()
-        self._answer = answer
-
-    def _take(self, body: dict[str, Any]) -> Reply:
-        super()._take(body)
-        return self._answer(body["messages"][0]["content"], body["messages"][-1]["content"])
-
-
-def tagged(text: str) -> Reply:
-    return Reply(content=f"<predicted_observation>\n{text}\n</predicted_observation>")
 
 
 def verdict(score: float, **axes: float) -> Reply:
@@ -78,22 +61,6 @@ def bench(tmp_path: Path) -> Path:
 def truth(prompt: str) -> Reply:
     found = re.search(r'"n": ?(\d)', prompt)
     return tagged(VALUES[int(found[1])] if found and int(found[1]) < 3 else "x")
-
-
-def results(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    assert schema.explain("evaluation", document) is None
-    return document
-
-
-def measure(document: dict[str, Any], domain: str, axis: str = "overall") -> dict[str, Any]:
-    scorer = document["scored_by"]
-    (found,) = (
-        row
-        for row in document["measures"]
-        if (row["scorer"], row["domain"], row["axis"]) == (scorer, domain, axis)
-    )
-    return dict(found)
 
 
 def test_a_bench_of_all_domains_is_scored_by_rules_and_the_truth_scores_best(
@@ -241,6 +208,8 @@ def test_a_further_judge_makes_the_world_model_answer_nothing_again(
         with pytest.raises(TrajkitError, match="given twice"):
             evaluate(bench, tmp_path / "two", options=twice, quiet=True)
     document = results(tmp_path / "out")
+    manifest = (tmp_path / "out" / "manifest.json").read_text(encoding="utf-8")
+    assert "127.0.0.1" not in manifest and str(tmp_path) not in manifest
     assert [judge["name"] for judge in document["judges"]] == ["http:my-model", "http:other"]
     assert document["scored_by"] == "http:my-model"
     (found,) = (
@@ -382,153 +351,6 @@ def test_a_store_is_a_benchmark_too_and_asks_the_same(bench: Path, tmp_path: Pat
     assert scores[0] == pytest.approx(scores[1], nan_ok=True)
 
 
-def official(domain: str, **changes: Any) -> dict[str, Any]:
-    """A row as the benchmark ships it."""
-    actions = [f'### Turn {n}\n**Action:**\n```json\n{{"n": {n}}}\n```\n' for n in (1, 2)]
-    ask = "\nReply inside <predicted_observation></predicted_observation>, e.g.\n```\nx\n```\n"
-    marked = [f"**Environment Observation:**\nseen {n} \u2028 <|im_end|>" for n in (1, 2)]
-    row = {
-        "task": domain,
-        "id": 7,
-        "prompt": [actions[0], actions[1] + ask],
-        "response": marked,
-        "current_prompt": actions[1],
-        "system_str": "Simulate. Use <predicted_observation>. <|im_start|>",
-        "turn_idx": 2,
-        "total_turns": 2,
-    }
-    return row | changes
-
-
-def write(path: Path, rows: list[Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), "utf-8")
-
-
-def test_an_official_row_is_asked_as_its_script_asks_with_tokens_broken_up(tmp_path: Path) -> None:
-    write(tmp_path / "b" / "mcp_test.jsonl", [official("mcp"), official("mcp", turn_idx=1)])
-    second, first = open_bench(tmp_path / "b").read([])
-    assert [m["role"] for m in second.messages] == ["system", "user", "assistant", "user"]
-    token = escape("<|im_end|>")[0]
-    assert second.messages[2]["content"] == f"**Environment Observation:**\nseen 1 \u2028 {token}"
-    assert second.messages[3]["content"].count("<predicted_observation>") == 1
-    assert "<predicted_observation>" in second.messages[0]["content"]
-    assert "<|im_start|>" not in second.messages[0]["content"]
-    assert ASK not in second.messages[3]["content"]
-    assert second.case.recorded == "seen 2 \u2028 <|im_end|>"
-    assert second.case.action.action == '{"n": 2}'
-    assert [turn.observation for turn in second.case.history] == ["seen 1 \u2028 <|im_end|>"]
-    assert [m["role"] for m in first.messages] == ["system", "user"]
-    assert first.messages[-1]["content"].endswith(ASK)
-    assert "seen" not in str(first.messages) and first.case.history == ()
-    assert first.trajectory == second.trajectory and first.key != second.key
-
-
-def test_reused_ids_and_repeated_rows_are_questions_of_their_own(tmp_path: Path) -> None:
-    other = official("android", system_str="Another phone.")
-    rows = [official("android"), other, official("android")]
-    write(tmp_path / "b" / "android_test.jsonl", rows)
-    found = list(open_bench(tmp_path / "b").read([]))
-    assert len({one.key for one in found}) == 3
-    assert found[0].trajectory == found[2].trajectory != found[1].trajectory
-    write(tmp_path / "c" / "android_test.jsonl", rows[::-1])
-    again = open_bench(tmp_path / "c").read([])
-    assert {one.key for one in again} == {one.key for one in found}
-
-
-def test_what_is_no_question_is_counted_with_its_place(tmp_path: Path) -> None:
-    rows = [
-        official("mcp"),
-        official("mcp", turn_idx=3),
-        official("mcp", turn_idx=0),
-        official("mcp", turn_idx="2"),
-        official("mcp", prompt="x"),
-        official("mcp", response=[None, None]),
-        {"task": "mcp"},
-        17,
-    ]
-    write(tmp_path / "b" / "mcp_test.jsonl", rows)
-    with (tmp_path / "b" / "mcp_test.jsonl").open("a") as file:
-        file.write('{"task": "mcp", "pro')
-    rejects: list[Reject] = []
-    assert len(list(open_bench(tmp_path / "b").read(rejects))) == 1
-    assert [reject.reason for reject in rejects] == ["invalid_row"] * 7 + ["truncated_line"]
-    assert [reject.origin.line for reject in rejects] == list(range(2, 10))
-    with Scripted(lambda system, last: tagged("seen 2 \u2028 <|im_end|>")) as server:
-        options = Options(world_model=server.spec)
-        report = evaluate(tmp_path / "b", tmp_path / "out", options=options, quiet=True)
-    assert (report.read, report.kept) == (9, 1)
-    assert report.dropped == {"invalid_row": 7, "truncated_line": 1}
-    assert pl.read_parquet(tmp_path / "out" / "rejects.parquet").height == 8
-    assert measure(results(tmp_path / "out"), "mcp")["score"] == 100
-
-
-def test_a_folder_that_asks_nothing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    options = Options(world_model="embedded")
-    with pytest.raises(TrajkitError, match="is no benchmark"):
-        evaluate(tmp_path / "empty", tmp_path / "out", options=options, quiet=True)
-    with pytest.raises(TrajkitError, match="no such store"):
-        evaluate(tmp_path / "nowhere", tmp_path / "out", options=options, quiet=True)
-    with pytest.raises(TrajkitError, match="no world model"):
-        evaluate(tmp_path / "empty", tmp_path / "out", quiet=True)
-
-
-GUI = [
-    {"role": "system", "content": "S"},
-    {
-        "role": "user",
-        "content": "### Turn 1\n\n**Task Instruction:**\nOpen mail.\n\n**Current State:**\ntree\n\n"
-        "**Action:**\n```\nclick(1)\n```",
-    },
-    {"role": "assistant", "content": "one"},
-    {"role": "user", "content": "### Turn 2\n\n**Action:**\n```\nclick(2)\n```"},
-    {"role": "assistant", "content": "two"},
-    {"role": "user", "content": "### Turn 3\n\n**Action:**\n```\nclick(3)\n```\n\nask"},
-]
-
-
-def test_shorter_prompts_lose_whole_oldest_turns_but_not_task_and_state(tmp_path: Path) -> None:
-    write(tmp_path / "b" / "mcp_test.jsonl", [official("mcp")])
-    (one,) = open_bench(tmp_path / "b").read([])
-    assert shortened(one, 1).messages == (one.messages[0], one.messages[3])
-    assert shortened(one, 0).messages == one.messages
-    with pytest.raises(IndexError):
-        shortened(one, 2)
-    values = {name: getattr(one, name) for name in one.__dataclass_fields__}
-    gui = Question(**values | {"messages": tuple(GUI)})
-    for n_turns, turn in ((1, 2), (2, 3)):
-        system, first, *_ = shortened(gui, n_turns).messages
-        assert system == GUI[0]
-        assert first["content"].startswith(
-            f"### Turn {turn}\n\n**Task Instruction:**\nOpen mail.\n\n**Current State:**\ntree\n\n"
-            f"**Action:**\n```\nclick({turn})"
-        )
-
-
-def test_a_prompt_that_is_too_long_is_asked_again_with_fewer_turns_and_counted(
-    tmp_path: Path,
-) -> None:
-    turns = [("get", {"n": n}, "v" * 1_000 + str(n)) for n in range(9)]
-    cut(tmp_path, [chat(turns)])
-
-    class Small(Scripted):
-        def _take(self, body: dict[str, Any]) -> Reply:
-            super()._take(body)
-            if len(json.dumps(body)) > 8_000:
-                return Reply(status=400, error="exceeds the maximum model length")
-            return tagged("v")
-
-    with Small(lambda system, last: tagged("v")) as server:
-        options = Options(world_model=server.spec)
-        report = evaluate(tmp_path / "tr", tmp_path / "out", options=options, quiet=True)
-    assert report.kept == report.read == 9 and report.dropped == {}
-    frame = pl.read_parquet(tmp_path / "out" / "rows.parquet")
-    left_out = frame["turns_left_out"].to_list()
-    assert left_out[0] == 0 < left_out[-1] <= 8 and left_out == sorted(left_out)
-    assert report.extra["turns_left_out"] == sum(left_out)
-
-
 def test_fewer_questions_are_drawn_by_content_alone(
     transitions_store: Path, tmp_path: Path
 ) -> None:
@@ -546,6 +368,38 @@ def test_fewer_questions_are_drawn_by_content_alone(
     assert one.select(columns).sort("key").equals(two.select(columns).sort("key"))
     measured = [results(tmp_path / name)["measures"] for name in ("one", "two")]
     assert measured[0] == measured[1]
+
+
+class _SaysTheTruth:
+    """Stands where the embedded model would, under its name, without an engine."""
+
+    name = NAME
+    engine = "none"
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[Completion]:
+        for request in requests:
+            said = truth(request.messages[-1]["content"]).content
+            yield Completion(key=request.key, text=said, finish_reason="stop")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_replay_of_the_embedded_model_asks_what_its_run_asked_and_scores_the_same(
+    bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("trajkit.evaluate.stage.open_world_model", lambda *_: _SaysTheTruth())
+        first = evaluate(
+            bench, tmp_path / "one", options=Options(world_model="embedded"), quiet=True
+        )
+    recording = tmp_path / "one" / "recordings" / "world_model.jsonl"
+    again = Options(world_model=f"replay:{recording}", baseline=str(tmp_path / "one/results.json"))
+    second = evaluate(bench, tmp_path / "two", options=again, quiet=True)
+    assert first.kept == second.kept == 6
+    one, two = (results(tmp_path / name) for name in ("one", "two"))
+    assert one["measures"] == two["measures"]
+    assert {row["difference"] for row in two["baseline"]["moved"]} <= {0.0, None}
 
 
 def test_the_embedded_model_is_evaluated_and_judges_itself(

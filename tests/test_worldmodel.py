@@ -18,7 +18,6 @@ from openai_server import OpenAIServer, Reply, ask, by_key
 from trajkit.errors import TrajkitError
 from trajkit.worldmodel import (
     CachedWorldModel,
-    Request,
     WorldModel,
     open_world_model,
 )
@@ -177,26 +176,6 @@ def test_a_pattern_is_sent_only_where_there_is_one(
     assert bodies["without"].items() >= plain.items()
     extra = {name: value for name, value in bodies["with"].items() if name not in plain}
     assert extra == sent | {"messages": bodies["with"]["messages"]}
-
-
-def test_no_more_than_the_agreed_number_of_requests_is_under_way(
-    opened: list[WorldModel],
-) -> None:
-    read = 0
-
-    def requests() -> Iterator[Request]:
-        nonlocal read
-        for number in range(12):
-            read += 1
-            yield ask(str(number))
-
-    replies = {str(number): [Reply(delay_seconds=0.05)] for number in range(12)}
-    with OpenAIServer(replies) as server:
-        completions = client(server, opened, concurrency=3).generate(requests())
-        next(completions)
-        assert read == 3, "requests are read as there is room for them"
-        assert len(list(completions)) == 11
-        assert server.most_at_once == 3
 
 
 def test_a_caller_who_stops_early_leaves_nothing_running(opened: list[WorldModel]) -> None:

@@ -160,8 +160,9 @@ def test_a_server_without_a_token_interface_refuses_scores_and_counts_nothing(
     assert limited.max_model_len == 77, "what the user says needs no server"
 
 
-def test_requests_are_read_as_there_is_room_whatever_the_number_of_servers(
-    opened: list[WorldModel],
+@pytest.mark.parametrize("n_servers", [1, 2])
+def test_no_more_than_the_agreed_number_of_requests_is_under_way_or_read(
+    opened: list[WorldModel], n_servers: int
 ) -> None:
     read = 0
 
@@ -172,7 +173,10 @@ def test_requests_are_read_as_there_is_room_whatever_the_number_of_servers(
             yield ask(str(number))
 
     with OpenAIServer(slowly(12, 0.05)) as one, OpenAIServer(slowly(12, 0.05)) as other:
-        completions = client(opened, one, other, concurrency=3).generate(requests())
+        servers = (one, other)[:n_servers]
+        completions = client(opened, *servers, concurrency=3).generate(requests())
         next(completions)
-        assert read == 3
+        assert read == 3, "requests are read as there is room for them"
         assert len(list(completions)) == 11
+    if n_servers == 1:
+        assert one.most_at_once == 3

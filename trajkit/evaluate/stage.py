@@ -37,6 +37,7 @@ from trajkit.worldmodel import (
     EngineOptions,
     Sampling,
     WorldModel,
+    is_embedded,
     open_world_model,
 )
 
@@ -113,7 +114,7 @@ def evaluate(
             out,
             kind="evaluation",
             stage="eval",
-            options=asdict(options),
+            options=_written(options, model, judges),
             inputs=questions.inputs + _baseline_input(options.baseline),
             overwrite=overwrite,
         )
@@ -129,23 +130,25 @@ def evaluate(
     sampling = Sampling(
         temperature=options.temperature,
         top_p=options.top_p,
-        max_tokens=_max_tokens(options.world_model, options.max_tokens),
+        max_tokens=_room(model, options.max_tokens, EMBEDDED_TOKENS, MAX_TOKENS),
         seed=options.seed,
     )
     by_key = {one.key: one for one in outcomes}
     judge_tokens = {}
     engines: dict[str, str | None] = {}
     with _cached(model, writer.path, "world_model", len(outcomes), quiet) as (cached, on_done):
-        laid_out = LAID_OUT if options.world_model == "embedded" else None
+        laid_out = LAID_OUT if is_embedded(model) else None
         ask(questions, cached, by_key, sampling=sampling, pattern=laid_out, on_done=on_done)
         engines[model.name] = cached.engine
     n_answered = sum(one.failure is None for one in outcomes)
-    for name, (spec, judge_model) in judges.items():
+    for name, judge_model in judges.items():
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"judge-{name}")
         with _cached(judge_model, writer.path, slug, n_answered, quiet) as (cached, on_done):
             judge = Judge(
                 cached,
-                max_tokens=_max_judge_tokens(spec, options.max_judge_tokens),
+                max_tokens=_room(
+                    judge_model, options.max_judge_tokens, EMBEDDED_JUDGE_TOKENS, MAX_JUDGE_TOKENS
+                ),
                 max_tries=options.judge_tries,
                 seed=options.seed,
             )
@@ -194,11 +197,9 @@ def evaluate(
     return report
 
 
-def _open_judges(
-    options: Options, engine: EngineOptions | None
-) -> dict[str, tuple[str, WorldModel]]:
-    """Return SPEC and model of each judge by its name, in the order given."""
-    judges: dict[str, tuple[str, WorldModel]] = {}
+def _open_judges(options: Options, engine: EngineOptions | None) -> dict[str, WorldModel]:
+    """Return each judge by its name, in the order given."""
+    judges: dict[str, WorldModel] = {}
     specs = [spec for spec in options.judges if spec != NO_JUDGE]
     if len(specs) < len(options.judges) and specs:
         raise TrajkitError("--judge", "none stands beside others", "leave none out")
@@ -206,7 +207,7 @@ def _open_judges(
         judge = open_world_model(spec, engine)
         if judge.name in judges or judge.name == RULES:
             raise TrajkitError("--judge", f"{judge.name} is given twice", "give each judge once")
-        judges[judge.name] = (spec, judge)
+        judges[judge.name] = judge
     return judges
 
 
@@ -223,12 +224,18 @@ def _cached(
         cached.close()
 
 
-def _max_tokens(spec: str, chosen: int | None) -> int:
-    return chosen or (EMBEDDED_TOKENS if spec == "embedded" else MAX_TOKENS)
+def _room(model: WorldModel, chosen: int | None, embedded: int, usual: int) -> int:
+    """Return how many tokens an answer of a model may have."""
+    return chosen or (embedded if is_embedded(model) else usual)
 
 
-def _max_judge_tokens(spec: str, chosen: int | None) -> int:
-    return chosen or (EMBEDDED_JUDGE_TOKENS if spec == "embedded" else MAX_JUDGE_TOKENS)
+def _written(
+    options: Options, model: WorldModel, judges: Mapping[str, WorldModel]
+) -> dict[str, Any]:
+    """Return what a manifest holds of the options: models and files by name, no host, no path."""
+    baseline = None if options.baseline is None else Path(options.baseline).name
+    named = {"world_model": model.name, "judges": list(judges), "baseline": baseline}
+    return asdict(options) | named
 
 
 def _baseline_input(path: str | None) -> list[dict[str, str]]:

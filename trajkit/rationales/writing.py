@@ -22,6 +22,7 @@ from trajkit.worldmodel import (
     EngineOptions,
     Sampling,
     WorldModel,
+    is_embedded,
     open_world_model,
 )
 
@@ -117,8 +118,7 @@ class Rationales:
             on_done=on_done,
             counts=self._counts,
         )
-        # By name, not by SPEC: a recording of the embedded model asks what it was asked.
-        laid_out = calls.model.name.startswith("embedded:")
+        laid_out = is_embedded(model)
         if options.rationale == "hindsight":
             self._maker = Hindsight(calls=calls, n_tries=options.n_rollouts, laid_out=laid_out)
             return
@@ -137,8 +137,7 @@ class Rationales:
 
     def _room(self, model: WorldModel) -> int:
         """Return how many tokens an answer of a model may have."""
-        is_small = model.name.startswith("embedded:")
-        return self._options.max_tokens or (EMBEDDED_TOKENS if is_small else MAX_TOKENS)
+        return self._options.max_tokens or (EMBEDDED_TOKENS if is_embedded(model) else MAX_TOKENS)
 
     def answer(self, queries: Iterable[Query]) -> list[Answered]:
         """Return every query with its rationale or the reason why there is none, in order."""

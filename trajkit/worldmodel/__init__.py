@@ -5,6 +5,7 @@ of them said. Importing this package loads neither vLLM nor a client.
 """
 
 from trajkit.worldmodel.cache import CachedWorldModel
+from trajkit.worldmodel.embedded import is_embedded
 from trajkit.worldmodel.protocol import (
     Completion,
     Request,
@@ -24,5 +25,6 @@ __all__ = [
     "Scored",
     "Scoring",
     "WorldModel",
+    "is_embedded",
     "open_world_model",
 ]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trajkit.errors import TrajkitError
-from trajkit.worldmodel.protocol import Completion, Request, Scored, Scoring
+from trajkit.worldmodel.protocol import Completion, Request, Scored, Scoring, WorldModel
 from trajkit.worldmodel.reasoning import one_line
 from trajkit.worldmodel.surroundings import engine_surroundings
 from trajkit.worldmodel.vllm import INSTALL, VLLMWorldModel
@@ -32,6 +32,14 @@ KV_CACHE_BYTES = 1 << 30
 """46,000 tokens of this model."""
 _LAYOUT = 1
 """Raised when the unpacking below changes, so that no old folder is taken for a new one."""
+
+
+def is_embedded(model: WorldModel) -> bool:
+    """Return whether answers are those of the embedded model, also when a recording gives them.
+
+    Whatever is decided for it must be decided by its name: a replay asks what the run asked.
+    """
+    return model.name == NAME
 
 
 class EmbeddedWorldModel:

@@ -61,7 +61,7 @@ class VLLMWorldModel:
 
     Prefixes that prompts share are computed once: hand requests over by trajectory and step.
     Of a model for pictures and text only the part for text is loaded. In bfloat16 a log-probability
-    moves by about one percent with the texts that share its batch.
+    moves a little with the texts that share its batch.
     """
 
     def __init__(
