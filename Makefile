@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check golden fuzz docs bench bench-peers record
+.PHONY: help setup demo test check golden fuzz docs bench bench-peers bench-teach trainers record
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -51,9 +51,13 @@ bench: $(READY)  ## Measure speed as ratios in one run.
 	$(BIN)/python benchmarks/filter.py
 	$(BIN)/python benchmarks/dedup.py
 	$(BIN)/python benchmarks/decontaminate.py
+	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/worldmodel.py
 	$(BIN)/python benchmarks/gate_quality.py
+
+bench-teach: $(READY)  ## Fine-tune the embedded model in four ways: does the data teach? (half an hour)
+	$(BIN)/python benchmarks/teach.py
 
 PYTHON312 ?= python3.12
 bench-peers: $(READY)  ## Measure dedup beside text-dedup, Data-Juicer and datatrove (2 GB of their own).
@@ -65,6 +69,17 @@ bench-peers: $(READY)  ## Measure dedup beside text-dedup, Data-Juicer and datat
 	$(PYTHON) -m venv build/peer-datatrove
 	build/peer-datatrove/bin/python -m pip install --quiet datatrove==0.10.1 spacy==3.8.18 regex==2026.11.19 xxhash==3.8.2 orjson==3.13.0 tokenizers==0.23.3
 	$(BIN)/python benchmarks/dedup_peers.py
+
+trainers: $(READY)  ## Show rows to the data code of five trainers (650 MB of their own).
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/trainer-llamafactory llamafactory==0.9.5 peft==0.21.2 torchaudio==2.11.1 omegaconf==2.4.0
+	rm -r build/trainer-llamafactory/torchaudio/lib
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/trainer-axolotl axolotl==0.19.0 addict==2.4.0 colorama==0.4.6 distro==1.9.0 llvmlite==0.50.0 numba==0.68.1 peft==0.21.2 posthog==7.91.1
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/trainer-swift ms-swift==4.6.0 cffi==2.1.1 cryptography==50.0.2 json_repair==0.64.6 modelscope==1.40.2 modelscope_hub==0.5.1 peft==0.21.2
+	$(BIN)/python benchmarks/trainers_others.py
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/trainer-verl verl==0.9.1 ray==2.60.0 tensordict==0.10.0 omegaconf==2.4.0 codetiming==1.4.0 msgpack==1.2.4 pyvers==0.2.3
+	PYTHONPATH=build/trainer-verl:tests $(BIN)/python benchmarks/trainers_verl.py
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/trainer-prime-rl renderers==0.1.12 prime-pydantic-config==0.4.3
+	PYTHONPATH=build/trainer-prime-rl $(BIN)/python benchmarks/trainers_prime_rl.py
 
 RECORD_VENV := build/record-venv
 record:  ## Record examples/logs again; examples/README.md names the Debian packages it needs.

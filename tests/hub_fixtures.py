@@ -16,8 +16,9 @@ from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 from loopback_hub import TOKEN, LoopbackHub
 
-from trajkit.builders.cpt import build_cpt
+from trajkit.builders import cpt as cpt_rows
 from trajkit.builders.examples import ExampleWriter, example_schema
+from trajkit.builders.splits import Splits
 from trajkit.dedup import dedup
 from trajkit.filters import filter_episodes
 from trajkit.ingest import Options, ingest
@@ -69,7 +70,8 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     filter_episodes(root / "store", root / "filtered", quiet=True)
     dedup(root / "filtered", root / "unique", quiet=True)
     transitions(root / "unique", root / "transitions", quiet=True)
-    build_cpt(root / "transitions", root / "cpt", validation=0.4, jsonl=True, quiet=True)
+    wanted = cpt_rows.Options(validation=0.4, jsonl=True)
+    cpt_rows.build_cpt(root / "transitions", root / "cpt", options=wanted, quiet=True)
     return root
 
 
@@ -130,7 +132,7 @@ def build_other(folder: Path, stage: str, parts: int = 1, columns: tuple[str, ..
     )
     texts = ("answer", *columns)
     schema = example_schema(*(pa.field(name, pa.string()) for name in texts))
-    examples = ExampleWriter(writer, schema, validation=0.0, jsonl=False)
+    examples = ExampleWriter(writer, schema, Splits(validation=0.0, test=0.0), jsonl=False)
     for number in range(parts):
         row = {"trajectory_id": f"t{number}", "step_index": 0, "domain": "mcp", "source": "here"}
         row |= {"split_group": "f" * 16} | {name: f"{name} {number}" for name in texts}

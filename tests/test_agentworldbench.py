@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from trajkit import domains
 from trajkit.adapters.agentworldbench import parse_prompt
 from trajkit.builders.agentworldbench import build_bench
-from trajkit.builders.examples import episodes, split_of
+from trajkit.builders.examples import episodes
+from trajkit.builders.splits import Splits
 from trajkit.domains.base import action_turn
 from trajkit.errors import TrajkitError
 from trajkit.ingest import ingest
@@ -123,19 +124,26 @@ def test_rows_are_held_out_and_bounded_as_asked_and_all_are_accounted_for(tmp_pa
         for n in range(30)
     ]
     store = cut(tmp_path, rows)
-    report = build_bench(store, tmp_path / "bench", per_episode=2, validation=0.4, quiet=True)
+    report = build_bench(
+        store,
+        tmp_path / "bench",
+        per_episode=2,
+        sides="held-out",
+        splits=Splits(validation=0.4, test=0.0),
+        quiet=True,
+    )
     found = bench_rows(tmp_path / "bench")
     groups = Store(store).read("transitions", "part-00000")
     held_out = {
         key
         for key, group in groups.select("trajectory_id", "split_group").unique().iter_rows()
-        if split_of(group, 0.4) == "validation"
+        if Splits(validation=0.4, test=0.0).side(group) == "validation"
     }
     assert 0 < len(held_out) < 30
     assert {row["trajectory_id"] for row in found} == held_out
     assert len(found) == report.kept == 2 * len(held_out)
     assert report.dropped == {
-        "training_group": 4 * (30 - len(held_out)),
+        "train_group": 4 * (30 - len(held_out)),
         "over_episode_limit": 2 * len(held_out),
     }
     assert report.read == 120
@@ -150,9 +158,9 @@ def test_a_second_run_over_other_episodes_leaves_no_file_of_the_first(tmp_path: 
         assert f"{domain}_test.jsonl" in Store(tmp_path / "bench").manifest.parts
 
 
-def test_a_share_or_a_bound_that_is_none_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_side_or_a_bound_that_is_none_is_a_clear_error(tmp_path: Path) -> None:
     store = cut(tmp_path, [chat([("get", {}, "x")])])
-    for options in ({"validation": 0.0}, {"validation": 1.5}, {"per_episode": 0}):
+    for options in ({"sides": "left"}, {"per_episode": 0}):
         with pytest.raises(TrajkitError, match="Hint"):
             build_bench(store, tmp_path / "bench", quiet=True, **options)
 

@@ -17,6 +17,7 @@ from trajkit.adapters import asciinema
 from trajkit.adapters.casts import is_open
 from trajkit.adapters.messages import Message, fold, make_call
 from trajkit.builders import render
+from trajkit.builders.examples import episodes
 from trajkit.ingest import ingest
 from trajkit.marks import finished
 from trajkit.model import Origin, Record, Reject, Trajectory
@@ -226,13 +227,11 @@ def test_a_store_keeps_raw_output_and_a_model_is_shown_the_screen(tmp_path: Path
     transitions(tmp_path / "raw", tmp_path / "cut", quiet=True)
     store = Store(tmp_path / "cut")
     (part,) = store.parts()
-    (episode,) = store.read("trajectories", part).to_dicts()
-    steps = store.read("steps", part).to_dicts()
+    ((episode, steps),) = episodes(store, part)
     cut = store.read("transitions", part).to_dicts()
     assert steps[0]["observation"] == "fetch\r\n 1%\r\x1b[K99%\r\x1b[Kdone\r\n$ "
     assert cut[0]["n_observation_chars"] == len("fetch\ndone\n$ ")
-    joined = [step | row for step, row in zip(steps, cut, strict=True)]
-    rendered = render.render(episode, joined, "v0")
+    rendered = render.render(episode, steps, "v0")
     assert rendered.turns[0].observation == "fetch\ndone\n$ "
 
 
@@ -240,3 +239,10 @@ def test_only_domains_of_terminals_show_another_form() -> None:
     raw = "a\rb"
     shows = {name: domains.load(name).shown(raw) for name in domains.ORDER}
     assert {name for name, text in shows.items() if text != raw} == {"terminal", "swe"}
+
+
+@given(st.text(alphabet="ab \r\b~", max_size=40))
+def test_a_line_that_only_goes_back_is_what_a_whole_terminal_makes_of_it(line: str) -> None:
+    terminal = Terminal(80, 1)
+    terminal.feed(line)
+    assert screen(line) == terminal.text()

@@ -111,7 +111,7 @@ def test_neither_prompt_nor_case_holds_the_future_or_a_parallel_answer(tmp_path:
     assert [step["turn"] for step in steps] == [0, 1, 1, 2, 3]
     rendered = render(episode, steps, "v0")
     for step in steps:
-        prompt = json.dumps(chat_messages(rendered, step["step_index"]))
+        prompt = str(chat_messages(rendered, step["step_index"]))
         judged = case(episode, steps, step["step_index"], "")
         past = json.dumps([turn.observation for turn in judged.history])
         for other in steps:

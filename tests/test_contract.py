@@ -84,8 +84,8 @@ LAYERS = [
     {"errors", "ledger", "model", "control_tokens", "json_text", "terminal_text"},
     {"archives", "inputs", "json_arrays", "pictures", "streams", "terminal_text"},
     {"schema", "tables", "store", "readers", "parallel", "progress", "report"},
-    {"adapters", "domains", "worldmodel", "fidelity", "judges"},
-    {"extraction", "lineage", "marks", "rationales"},
+    {"adapters", "domains", "worldmodel", "fidelity", "judges", "trainers"},
+    {"extraction", "instructions", "lineage", "marks", "rationales", "tokens", "verifiers"},
     {
         "ingest",
         "loss",
@@ -100,6 +100,7 @@ LAYERS = [
         "builders",
         "evaluate",
         "publish",
+        "reward",
         "card",
         "explore",
     },

@@ -12,8 +12,9 @@ from chats import chat, cut
 
 from trajkit import domains
 from trajkit.builders import render
-from trajkit.builders.cpt import build_cpt
-from trajkit.builders.examples import episodes, split_of
+from trajkit.builders.cpt import Options, build_cpt
+from trajkit.builders.examples import episodes
+from trajkit.builders.splits import SPLITS, Splits
 from trajkit.control_tokens import escape, unescape
 from trajkit.errors import TrajkitError
 from trajkit.store import Store
@@ -24,13 +25,13 @@ ALL = dict.fromkeys(KEEP_RATIOS, 1.0)
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     store = Store(folder)
-    files = [*store.files("train"), *store.files("validation")]
+    files = [file for split in SPLITS for file in store.files(split)]
     return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 def built(tmp_path: Path, rows: list[Any], domain: str = "mcp", **options: Any) -> Path:
     cut(tmp_path, rows, domain, keep_ratios=ALL)
-    build_cpt(tmp_path / "tr", tmp_path / "cpt", quiet=True, **options)
+    build_cpt(tmp_path / "tr", tmp_path / "cpt", options=Options(**options), quiet=True)
     return tmp_path / "cpt"
 
 
@@ -60,7 +61,9 @@ def test_flags_of_the_messages_layout_say_the_same_as_the_spans_of_the_text_layo
     transitions_store: Path, tmp_path: Path
 ) -> None:
     build_cpt(transitions_store, tmp_path / "text", quiet=True)
-    build_cpt(transitions_store, tmp_path / "messages", layout="messages", quiet=True)
+    build_cpt(
+        transitions_store, tmp_path / "messages", options=Options(layout="messages"), quiet=True
+    )
     texts = {row["trajectory_id"]: row for row in rows_of(tmp_path / "text")}
     for row in rows_of(tmp_path / "messages"):
         roles = [message["role"] for message in row["messages"]]
@@ -114,7 +117,7 @@ def test_no_group_stands_on_both_sides_and_a_bigger_share_only_adds(tmp_path: Pa
             sides[split] |= set(pq.read_table(file)["split_group"].to_pylist())
     assert sides["train"] and sides["validation"]
     assert sides["train"].isdisjoint(sides["validation"])
-    assert all(split_of(group, 0.5) == "validation" for group in sides["validation"])
+    assert all(Splits(validation=0.5).side(group) == "validation" for group in sides["validation"])
 
 
 def test_load_dataset_gives_the_same_rows_and_types(
@@ -122,7 +125,7 @@ def test_load_dataset_gives_the_same_rows_and_types(
 ) -> None:
     from datasets import load_dataset
 
-    build_cpt(transitions_store, tmp_path / "cpt", layout="messages", quiet=True)
+    build_cpt(transitions_store, tmp_path / "cpt", options=Options(layout="messages"), quiet=True)
     files = {"train": [str(file) for file in Store(tmp_path / "cpt").files("train")]}
     loaded = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))["train"]
     written = [row for file in files["train"] for row in pq.read_table(file).to_pylist()]
@@ -130,10 +133,11 @@ def test_load_dataset_gives_the_same_rows_and_types(
 
 
 def test_json_lines_on_request_are_the_same_rows(transitions_store: Path, tmp_path: Path) -> None:
-    build_cpt(transitions_store, tmp_path / "cpt", jsonl=True, quiet=True)
+    build_cpt(transitions_store, tmp_path / "cpt", options=Options(jsonl=True), quiet=True)
     lines = [
         json.loads(line)
-        for file in sorted((tmp_path / "cpt").rglob("*.jsonl"))
+        for split in SPLITS
+        for file in sorted((tmp_path / "cpt" / split).glob("*.jsonl"))
         for line in file.read_bytes().split(b"\n")
         if line
     ]
@@ -145,10 +149,10 @@ def test_a_step_nothing_answered_is_joined_to_the_next_action(tmp_path: Path) ->
     store = Store(cut(tmp_path, [chat(turns)], keep_ratios=ALL))
     ((episode, steps),) = episodes(store, store.parts()[0])
     messages = render.chat(render.render(episode, steps, "v0"))
-    assert [m["role"] for m in messages] == ["system", "user", "assistant", "user", "assistant"]
-    assert messages[1]["content"].count("**Action:**") == 2
+    assert [m.role for m in messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert messages[1].content.count("**Action:**") == 2
 
 
 def test_an_unknown_layout_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(TrajkitError, match="one of messages, text"):
-        build_cpt(tmp_path, tmp_path / "out", layout="poem", quiet=True)
+        build_cpt(tmp_path, tmp_path / "out", options=Options(layout="poem"), quiet=True)

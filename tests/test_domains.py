@@ -9,10 +9,9 @@ import pytest
 from recorded_logs import logged
 
 from trajkit import domains
-from trajkit.domains.base import OBSERVATION_MARK, action_turn, system_prompt
+from trajkit.domains.base import OBSERVATION_MARK, action_turn
 from trajkit.model import Origin, Step, Trajectory
 
-SLOTS = ("task", "action_space", "initial_state", "demonstrations", "instruction")
 GUI = ("web", "os", "android")
 
 
@@ -101,44 +100,6 @@ def test_recorded_logs_belong_to_the_domain_of_their_folder() -> None:
     guessed = [(folder, domains.guess(found)) for folder, found in logged()]
     assert len(guessed) >= 30
     assert [pair for pair in guessed if pair[0] != pair[1]] == []
-
-
-@pytest.mark.parametrize("name", domains.ORDER)
-@pytest.mark.parametrize("variant", ["v0", "v1"])
-def test_a_template_gives_each_slot_a_section_of_its_own(name: str, variant: str) -> None:
-    template = domains.load(name).templates[variant]
-    sections = re.split(r"(?m)^(?=## )", template)
-    found = [re.findall(r"\{\{(\w+)\}\}", section) for section in sections]
-    assert sorted(slot for slots in found for slot in slots) == sorted(SLOTS)
-    assert all(len(slots) <= 1 for slots in found)
-    assert found[0] == []
-
-
-@pytest.mark.parametrize("name", domains.ORDER)
-def test_v0_is_about_thirty_lines_and_v1_says_more(name: str) -> None:
-    templates = domains.load(name).templates
-    assert 25 <= len(templates["v0"].splitlines()) <= 36
-    assert len(templates["v1"]) > 1.5 * len(templates["v0"])
-
-
-@pytest.mark.parametrize("name", domains.ORDER)
-@pytest.mark.parametrize("variant", ["v0", "v1"])
-def test_a_prompt_holds_what_is_given_and_no_empty_section(name: str, variant: str) -> None:
-    domain = domains.load(name)
-    prompt = system_prompt(
-        domain,
-        variant,
-        task="Count the {{demonstrations}}.",
-        action_space=None,
-        initial_state=None,
-        instruction=None,
-    )
-    assert domain.action_space in prompt
-    assert domain.demonstrations in prompt
-    # Text that looks like a slot stays text; GUI domains show the task in the first turn.
-    assert prompt.count("{{") == (0 if name in GUI else 1)
-    assert "## Instruction for this simulation" not in prompt
-    assert "## Initial state" not in prompt
 
 
 def demonstrated(name: str) -> list[tuple[str, str]]:

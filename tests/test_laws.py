@@ -17,7 +17,7 @@ from test_ingest import digest
 STAGES = """
 import sys
 import trajkit.ingest as m
-from trajkit.builders.cpt import build_cpt
+from trajkit.builders.cpt import Options, build_cpt
 from trajkit.dedup import dedup
 from trajkit.filters import filter_episodes
 from trajkit.scrub import scrub
@@ -30,7 +30,9 @@ if __name__ == "__main__":
     filter_episodes(out + "/scrubbed", out + "/filtered", quiet=True)
     dedup(out + "/filtered", out + "/unique", workers=int(workers), quiet=True)
     transitions(out + "/unique", out + "/transitions", quiet=True)
-    build_cpt(out + "/transitions", out + "/cpt", validation=0.2, quiet=True)
+    build_cpt(
+        out + "/transitions", out + "/cpt", options=Options(validation=0.2), quiet=True
+    )
 """
 
 

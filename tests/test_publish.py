@@ -21,6 +21,7 @@ from hub_fixtures import (
 from huggingface_hub import constants
 from loopback_hub import LoopbackHub
 
+from trajkit.builders.cpt import Options, build_cpt
 from trajkit.errors import TrajkitError
 
 
@@ -38,7 +39,7 @@ def test_a_dry_run_shows_the_card_and_the_files_and_asks_nobody(
     assert before == {p: p.read_bytes() for p in (flow / "cpt").rglob("*") if p.is_file()}
     assert fields["stage"] == "publish"
     assert fields["read"] == fields["kept"] == 8
-    assert (fields["written"], fields["dry_run"], fields["files"]) == (0, True, 4)
+    assert (fields["written"], fields["dry_run"], fields["files"]) == (0, True, 5)
     assert header_of(preview)["license"] == "mit"
     for path in sorted((flow / "cpt").rglob("*.parquet")):
         name = path.relative_to(flow / "cpt").as_posix()
@@ -77,6 +78,7 @@ def test_what_a_hub_received_loads_as_the_very_rows_that_were_built(
         ".gitattributes",
         "README.md",
         "manifest.json",
+        "test/part-00000.parquet",
         "train/part-00000.parquet",
         "validation/part-00000.parquet",
     ]
@@ -87,7 +89,7 @@ def test_what_a_hub_received_loads_as_the_very_rows_that_were_built(
     assert fields["url"].endswith(f"/datasets/{NAME}/tree/{repository.head}")
     copy = hub.export(NAME, tmp_path / "copy")
     loaded = load_dataset(str(copy), cache_dir=str(tmp_path / "cache"))
-    assert set(loaded) == {"train", "validation"}
+    assert set(loaded) == {"train", "validation", "test"}
     schema = pq.read_schema(flow / "cpt/train/part-00000.parquet")
     for split, data in loaded.items():
         assert data.features == Features.from_arrow_schema(schema)
@@ -246,3 +248,16 @@ def test_files_of_somebody_else_are_never_replaced_or_mixed_in(
     with pytest.raises(TrajkitError, match=problem):
         push(flow / "cpt", hub)
     assert repository.files() == {path: data}
+
+
+def test_the_card_of_packed_rows_tells_the_licence_of_each_episode_and_of_mixed_text_its_source(
+    flow: Path, tmp_path: Path
+) -> None:
+    extra = tmp_path / "manual.jsonl"
+    extra.write_text('{"text": "A manual of ponds."}\n')
+    options = Options(layout="tokens", max_tokens=4096)
+    build_cpt(flow / "transitions", flow / "packed", options=options, mix=[extra], quiet=True)
+    _, card = preview_of(flow / "packed")
+    assert "| source | licence | episodes |" in card
+    assert "| `cc-by-4.0` | 8 |" in card
+    assert "| `manual.jsonl` |" in card

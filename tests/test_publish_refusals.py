@@ -97,7 +97,7 @@ def test_a_busy_hub_is_asked_again_and_no_file_goes_up_twice(flow: Path, hub: Lo
     for call in ("create", "info", "preupload", "commit"):
         hub.fail(call, 429, times=2)
     assert push(flow / "cpt", hub).written == 8
-    assert hub.calls["store"] == 2
+    assert hub.calls["store"] == 3
     assert hub.calls["commit"] == 3
     assert len(hub.repositories[NAME].commits) == 2
 

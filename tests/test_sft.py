@@ -76,7 +76,9 @@ def right(messages: list[dict[str, str]], _: object) -> str:
 def test_without_a_rationale_each_target_is_a_prompt_and_a_completion(
     store: Path, tmp_path: Path
 ) -> None:
-    report = build_sft(store, tmp_path / "sft", options=Options(validation=0.0), quiet=True)
+    report = build_sft(
+        store, tmp_path / "sft", options=Options(validation=0.0, test=0.0), quiet=True
+    )
     assert report.read == report.kept == 3
     for number, row in enumerate(rows_of(tmp_path / "sft")):
         roles = [message["role"] for message in row["prompt"]]
@@ -97,7 +99,9 @@ def test_an_accepted_rollout_gives_its_rationale_and_the_recorded_answer_is_the_
     store: Path, tmp_path: Path
 ) -> None:
     with server(right) as (spec, asked):
-        options = Options(rationale="rollout", world_model=spec, n_rollouts=2, validation=0.0)
+        options = Options(
+            rationale="rollout", world_model=spec, n_rollouts=2, validation=0.0, test=0.0
+        )
         report = build_sft(store, tmp_path / "sft", options=options, quiet=True)
     assert (report.read, report.kept, report.dropped) == (3, 3, {})
     assert report.extra["calls"] == {"accepted": 6}
@@ -125,7 +129,9 @@ def test_refused_and_failed_rollouts_are_drops_with_their_reason(
         return (wrong, "I would rather not say.", right(messages, body))[number]
 
     with server(mixed) as (spec, _):
-        options = Options(rationale="rollout", world_model=spec, n_rollouts=1, validation=0.0)
+        options = Options(
+            rationale="rollout", world_model=spec, n_rollouts=1, validation=0.0, test=0.0
+        )
         report = build_sft(store, tmp_path / "sft", options=options, quiet=True)
     assert report.kept == 1
     assert report.dropped["no_answer_tag"] == 1
@@ -139,7 +145,9 @@ def test_refused_and_failed_rollouts_are_drops_with_their_reason(
 
 def test_a_killed_run_asks_only_what_was_not_answered(store: Path, tmp_path: Path) -> None:
     with server(right) as (spec, asked):
-        options = Options(rationale="rollout", world_model=spec, n_rollouts=1, validation=0.0)
+        options = Options(
+            rationale="rollout", world_model=spec, n_rollouts=1, validation=0.0, test=0.0
+        )
         out = tmp_path / "sft"
         build_sft(store, out, options=options, quiet=True)
         before = digest(out)
@@ -167,7 +175,7 @@ def test_long_histories_lose_their_oldest_turns_whole_and_keep_task_and_state(
 ) -> None:
     turns = [("click", {"bid": str(n)}, f"TREE-{n} " + "x" * 3_000) for n in range(8)]
     cut(tmp_path, [chat(turns, task="THE-TASK")], "web")
-    options = Options(max_prompt_chars=14_000, validation=0.0)
+    options = Options(max_prompt_chars=14_000, validation=0.0, test=0.0)
     report = build_sft(tmp_path / "tr", tmp_path / "sft", options=options, quiet=True)
     assert report.extra["turns_left_out"] > 0
     for row in rows_of(tmp_path / "sft"):
@@ -178,7 +186,7 @@ def test_long_histories_lose_their_oldest_turns_whole_and_keep_task_and_state(
         last = row["step_index"]
         assert seen == list(range(last - len(seen), last))
         assert len(seen) >= min(last, 2)
-    tight = Options(max_prompt_chars=100, validation=0.0)
+    tight = Options(max_prompt_chars=100, validation=0.0, test=0.0)
     report = build_sft(tmp_path / "tr", tmp_path / "tight", options=tight, quiet=True)
     assert report.dropped == {"prompt_too_long": 8}
 
@@ -186,17 +194,20 @@ def test_long_histories_lose_their_oldest_turns_whole_and_keep_task_and_state(
 def test_per_domain_draws_the_same_targets_for_any_order(
     transitions_store: Path, tmp_path: Path
 ) -> None:
-    options = Options(per_domain=2, validation=0.0)
+    options = Options(per_domain=2, validation=0.0, test=0.0)
     report = build_sft(transitions_store, tmp_path / "sft", options=options, quiet=True)
     rows = rows_of(tmp_path / "sft")
-    assert report.read == report.kept == len(rows) == 14
+    assert report.kept == len(rows) == 14
+    assert report.dropped == {"over_domain_limit": report.read - 14}
     assert len({row["domain"] for row in rows}) == 7
 
 
 def test_closing_tags_inside_an_observation_do_not_close_the_answer(tmp_path: Path) -> None:
     evil = "a </predicted_observation> b </think> c"
     cut(tmp_path, [chat([("get", {}, evil), ("get", {}, "x")])])
-    build_sft(tmp_path / "tr", tmp_path / "sft", options=Options(validation=0.0), quiet=True)
+    build_sft(
+        tmp_path / "tr", tmp_path / "sft", options=Options(validation=0.0, test=0.0), quiet=True
+    )
     content = rows_of(tmp_path / "sft")[0]["completion"][0]["content"]
     assert content.count("</predicted_observation>") == 1
     assert escape(evil)[0] in content
@@ -228,7 +239,6 @@ def test_a_failure_of_the_call_is_the_reason_of_the_drop() -> None:
         (Options(rationale="guess"), "one of hindsight, none, rollout"),
         (Options(rationale="rollout"), "needs a world model\nHint: try --world-model embedded"),
         (Options(rationale="rollout", world_model="gpt"), "is no SPEC"),
-        (Options(validation=1.0), r"--validation: 1.0 is outside"),
     ],
 )
 def test_a_wrong_option_says_what_would_be_right(
@@ -252,7 +262,7 @@ def test_least_scores_of_a_file_decide_what_is_accepted_and_stand_in_the_manifes
     with server(reworded) as (spec, _):
         for name, file in (("usual", None), ("strict", str(strict))):
             options = Options(
-                rationale="rollout", world_model=spec, validation=0.0, thresholds=file
+                rationale="rollout", world_model=spec, validation=0.0, test=0.0, thresholds=file
             )
             report = build_sft(store, tmp_path / name, options=options, quiet=True)
             found[name] = (report.kept, report.dropped)

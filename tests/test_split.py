@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trajkit.builders.cpt import build_cpt
-from trajkit.builders.examples import split_of
+from trajkit.builders.splits import Splits
 from trajkit.errors import TrajkitError
 from trajkit.ingest import Options, ingest
 from trajkit.split import BRIDGE, left_out, split
@@ -74,12 +74,12 @@ def test_one_more_run_moves_no_old_one_and_no_task_is_on_both_sides(tmp_path: Pa
     after = sides(tmp_path / "b", [*rows, episode(words(9), task="write the docs")])
     assert before.keys() < after.keys()
     for validation in SHARES:
-        assert {k: split_of(g, validation) for k, (g, _) in before.items()} == {
-            k: split_of(after[k][0], validation) for k in before
+        assert {k: Splits(validation=validation).side(g) for k, (g, _) in before.items()} == {
+            k: Splits(validation=validation).side(after[k][0]) for k in before
         }
         by_task = defaultdict(set)
         for group, task in after.values():
-            by_task[task].add(split_of(group, validation))
+            by_task[task].add(Splits(validation=validation).side(group))
         assert all(len(found) == 1 for found in by_task.values())
 
 
@@ -333,7 +333,7 @@ def test_law_8_whatever_arrives_nobody_changes_sides_and_no_copy_is_on_both(
         for validation in SHARES:
             on_side = defaultdict(list)
             for _, group, _, seen in kept.iter_rows():
-                on_side[split_of(group, validation)].append(shingled(seen))
+                on_side[Splits(validation=validation).side(group)].append(shingled(seen))
             for ours in on_side["train"]:
                 for theirs in on_side["validation"]:
                     assert len(ours & theirs) / len(ours | theirs) < 0.75

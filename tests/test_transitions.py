@@ -15,6 +15,7 @@ from trajkit.errors import TrajkitError
 from trajkit.store import Store
 from trajkit.transitions import (
     KEEP_RATIOS,
+    THRESHOLDS,
     category,
     overlap_statistics,
     transitions,
@@ -144,3 +145,60 @@ def test_a_store_without_steps_names_the_stage_to_run(tmp_path: Path, raw_store:
 
     with pytest.raises(TrajkitError, match="run `trajkit transitions` first"):
         build_cpt(raw_store, tmp_path / "out", quiet=True)
+
+
+def test_every_threshold_has_the_value_of_the_report() -> None:
+    assert THRESHOLDS == {
+        "echo.overlap": 0.7,
+        "echo.novelty": 0.3,
+        "boilerplate.overlap": 0.5,
+        "boilerplate.novelty": 0.5,
+        "transform.novelty": 0.5,
+        "transform.ratio": 1.0,
+        "expansion.overlap": 0.5,
+        "expansion.novelty": 0.5,
+        "expansion.ratio": 1.5,
+        "retrieval.novelty": 0.6,
+        "retrieval.ratio": 1.0,
+        "action.novelty": 0.5,
+        "action.ratio": 1.0,
+        "action.short": 200.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("overlap", "novelty", "ratio", "n_chars", "expected"),
+    [
+        (0.7, 0.29, 5.0, 900, "echo"),
+        (0.69, 0.29, 5.0, 900, "boilerplate"),
+        (0.7, 0.3, 0.5, 900, "boilerplate"),
+        (0.49, 0.49, 0.99, 900, "transform"),
+        (0.5, 0.5, 1.51, 900, "expansion"),
+        (0.5, 0.6, 1.5, 900, "retrieval"),
+        (0.0, 0.6, 1.01, 900, "retrieval"),
+        (0.0, 0.6, 1.0, 900, "action"),
+        (0.0, 0.59, 9.0, 200, "action"),
+        (0.0, 0.59, 9.0, 201, "other"),
+        (0.0, 0.49, 1.0, 900, "other"),
+        (1.0, 0.0, 0.0, 0, "other"),
+    ],
+)
+def test_each_threshold_lies_where_the_table_says(
+    overlap: float, novelty: float, ratio: float, n_chars: int, expected: str
+) -> None:
+    columns = {"overlap": overlap, "novelty": novelty, "length_ratio": ratio}
+    frame = pl.DataFrame([columns | {"n_observation_chars": n_chars}])
+    assert frame.select(named=category())["named"].to_list() == [expected]
+
+
+def test_another_threshold_moves_a_turn_to_another_category(tmp_path: Path) -> None:
+    echo = [("think", {"thought": "go north"}, "go north"), ("get", {"n": 1}, "something else")]
+    assert build(tmp_path, [chat(echo)], "a")["category"].to_list()[0] == "transform"
+    moved = build(tmp_path, [chat(echo)], "b", signatures={"echo.overlap": 0.3})
+    assert moved["category"].to_list()[0] == "echo"
+    assert Store(tmp_path / "b").manifest.options["signatures"]["echo.overlap"] == 0.3
+
+
+def test_an_unknown_threshold_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(TrajkitError, match=r"one of action\.novelty, action\.ratio, action\.short"):
+        transitions(tmp_path, tmp_path / "out", signatures={"echo.length": 1.0}, quiet=True)

@@ -27,6 +27,7 @@ STAGES: dict[str, str] = {
     "transitions": "trajkit.transitions:transitions",
     "build-cpt": "trajkit.builders.cpt:build_cpt",
     "build-sft": "trajkit.builders.sft:build_sft",
+    "build-rl": "trajkit.builders.rl:build_rl",
     "check": "trajkit.fidelity.check:check",
     "eval": "trajkit.evaluate:evaluate",
 }
@@ -131,12 +132,12 @@ def _resolve(
             raise TrajkitError(
                 where, f"{command} has no argument {quote(key)}", f"one of {alternatives(known)}"
             )
+    arguments = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()
+    }
     if kind is not None:
         chosen = {key: arguments.pop(key) for key in list(arguments) if key in inner}
         arguments["options"] = cast(Any, kind)(**chosen)
-    for key, value in arguments.items():
-        if isinstance(value, list):
-            arguments[key] = tuple(value)
     return call, arguments
 
 

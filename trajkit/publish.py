@@ -23,7 +23,7 @@ import orjson
 import pyarrow.parquet as pq
 
 from trajkit.builders.card import CARD, Build, Place, merge_card, without_places
-from trajkit.builders.examples import SPLITS
+from trajkit.builders.splits import SPLITS
 from trajkit.errors import TrajkitError, quote
 from trajkit.progress import Progress
 from trajkit.report import Report
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 MAX_FILES_IN_A_FOLDER = 10_000
 MAX_TRIES = 5
 MAX_WAIT_SECONDS = 300.0
-_PART = re.compile(r"(?:train|validation)/part-\d+\.parquet")
+_PART = re.compile(r"(?:train|validation|test)/part-\d+(?:-\d+)?\.parquet")
 _NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 
 

@@ -76,25 +76,39 @@ def under(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     }
 
 
-def render(fields: Mapping[str, Any]) -> str:
-    """Return `name value` lines; mappings are laid out below their name.
+def render(fields: Mapping[str, Any], depth: int = 0) -> str:
+    """Return `name value` lines; mappings are laid out below their name, deep ones in one line.
 
     >>> print(render({"read": 3, "dropped": {"empty_file": 1}}))
     read     3
     dropped
       empty_file  1
+    >>> print(render({"loss": {"mcp": {"echo": {"kept": {"turns": 1}}}}}))
+    loss
+      mcp
+        echo  kept (turns 1)
     """
     shown = {name: value for name, value in fields.items() if value not in (None, {}, [])}
     width = max((len(name) for name in shown), default=0) + 2
     lines = []
     for name, value in shown.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and depth < 2:
             lines.append(name)
-            lines.extend("  " + line for line in render(value).split("\n"))
+            lines.extend("  " + line for line in render(value, depth + 1).split("\n"))
         elif isinstance(value, list):
             lines.append(name)
             lines.extend(f"  {item}" for item in value)
         else:
-            shown_value = f"{value:,}" if isinstance(value, int) else str(value)
-            lines.append(f"{name:<{width}}{shown_value}")
+            lines.append(f"{name:<{width}}{_in_line(value)}")
     return "\n".join(lines)
+
+
+def _in_line(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{name} ({_in_line(inner)})"
+            if isinstance(inner, Mapping)
+            else f"{name} {_in_line(inner)}"
+            for name, inner in value.items()
+        )
+    return f"{value:,}" if isinstance(value, int) else str(value)

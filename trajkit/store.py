@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ MANIFEST = "manifest.json"
 _PLAN = ".unfinished.json"
 _MARKS = ".marks"
 EXTRA_OUTPUTS = (
-    *("train", "validation", "predictions", "completions.jsonl", "judgements.jsonl"),
-    *("results.json", "rows", "report.html"),
+    *("train", "validation", "test", "predictions", "completions.jsonl", "judgements.jsonl"),
+    *("results.json", "rows", "report.html", "dataset_info.json", "train.yaml"),
 )
 """What builders write beside tables."""
 
@@ -118,9 +118,10 @@ class Store:
         single = self.path / f"{table}.parquet"
         return [single] if single.is_file() else sorted((self.path / table).glob("part-*.parquet"))
 
-    def read(self, table: str, part: str) -> pl.DataFrame:
-        """Return one part of a table; loads it whole."""
-        return pl.read_parquet(self.path / table / f"{part}.parquet")
+    def read(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return one part of a table, or some of its columns; loads it whole."""
+        path = self.path / table / f"{part}.parquet"
+        return pl.read_parquet(path, columns=None if columns is None else list(columns))
 
     def require(self, *tables: str) -> Store:
         """Return the store itself if it has the tables.

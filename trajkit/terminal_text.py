@@ -29,6 +29,8 @@ _OF_ONE = frozenset("@ABCDEFGJKLMPSTXade")
 _OF_TWO = frozenset("Hfr")
 _SHORT = frozenset("78DEMc")
 _SAVES = {"s": "\x1b7", "u": "\x1b8"}
+_GOES_BACK = re.compile(r"[ -~\r\b]*")
+_RUN = re.compile(r"[ -~]+|[\r\b]")
 _LEAVES_THE_LINE = re.compile(r"\x1b\[[\d;?]*[^CDGKPXa@\d;?]|\x1b[^\[]|[\v\f]")
 _ADDRESS = re.compile(r"\x1b\[(\d*)(?:;(\d*))?[Hfrd]")
 _ORDER = re.compile(r"\x1b\[(\d*)([ST])|\x1b\[\?1049([hl])")
@@ -82,9 +84,30 @@ def screen(text: str, *, columns: int | None = None, lines: int | None = None) -
 
 
 def _one_line(line: str) -> str:
+    if _GOES_BACK.fullmatch(line):
+        return _overwritten(line)
     terminal = Terminal(max(80, _width(line)), 1)
     terminal.feed(line)
     return terminal.text()
+
+
+def _overwritten(line: str) -> str:
+    """Return what stands on a line that only goes back: counting progress, bold by overstrike.
+
+    The same as a whole terminal makes of it, and quicker.
+    """
+    cells: list[str] = []
+    place = 0
+    for run in _RUN.findall(line):
+        if run == "\r":
+            place = 0
+        elif run == "\b":
+            place = max(0, place - 1)
+        else:
+            cells[place : place + len(run)] = run
+            place += len(run)
+    # Blanks at the end are not shown, but for those before the cursor.
+    return "".join(cells[:place]) + "".join(cells[place:]).rstrip(" ")
 
 
 def _width(text: str) -> int:

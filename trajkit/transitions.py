@@ -7,7 +7,9 @@ gives no precedence, no number for "short" and no rule for empty sides; ours are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +33,53 @@ KEEP_RATIOS: dict[str, float] = {
     "other": 1.0,
 }
 """Share of turns of each category that stay in the loss; the report's values."""
-SHORT_CHARS = 200
-"""Our number for the report's "short" observation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One condition of a signature: a statistic of the turn beside a threshold."""
+
+    statistic: str
+    """`overlap`, `novelty`, `ratio` (characters of the observation for one of the action) or
+    `short` (characters of the observation)."""
+    sign: Literal[">=", ">", "<=", "<"]
+    threshold: float
+    or_else: bool = False
+    """Whether it may hold in place of the condition before it."""
+
+
+SIGNATURES: dict[str, tuple[Bound, ...]] = {
+    "echo": (Bound("overlap", ">=", 0.7), Bound("novelty", "<", 0.3)),
+    "boilerplate": (Bound("overlap", ">=", 0.5), Bound("novelty", "<", 0.5)),
+    "transform": (Bound("novelty", "<", 0.5), Bound("ratio", "<", 1.0)),
+    "expansion": (
+        Bound("overlap", ">=", 0.5),
+        Bound("novelty", ">=", 0.5),
+        Bound("ratio", ">", 1.5),
+    ),
+    "retrieval": (Bound("novelty", ">=", 0.6), Bound("ratio", ">", 1.0)),
+    "action": (
+        Bound("novelty", ">=", 0.5),
+        Bound("ratio", "<=", 1.0),
+        Bound("short", "<=", 200.0, or_else=True),
+    ),
+}
+"""The signature of each category in the order they are asked; the first that fits wins, and what
+none fits is `other`. Thresholds are the report's, but for `action.short`: it gives no number."""
+THRESHOLDS: dict[str, float] = {
+    f"{name}.{bound.statistic}": bound.threshold
+    for name, bounds in SIGNATURES.items()
+    for bound in bounds
+}
+"""Every threshold by its name, as in `echo.overlap`."""
+_STATISTICS = {
+    "overlap": "overlap",
+    "novelty": "novelty",
+    "ratio": "length_ratio",
+    "short": "n_observation_chars",
+}
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_COMPARE = {">=": pl.Expr.ge, ">": pl.Expr.gt, "<=": pl.Expr.le, "<": pl.Expr.lt}
 
 
 def transitions(
@@ -40,6 +87,7 @@ def transitions(
     out: str | Path,
     *,
     keep_ratios: Mapping[str, float] | None = None,
+    signatures: Mapping[str, float] | None = None,
     seed: int = 0,
     split_by: str = "task",
     split_near: float | None = NEAR_THRESHOLD,
@@ -55,12 +103,15 @@ def transitions(
     `suspect_cuts` in the report counts targets of a length at which harnesses cut, with no mark of
     it; nothing is done to them.
 
+    `signatures` are thresholds of categories by name, as in `echo.overlap`; see `SIGNATURES`.
+
     How episodes are grouped is the business of `split`; `split_from` is a store that this stage
     wrote before, whose episodes keep their side.
 
-    Raises TrajkitError for an unknown category or a ratio outside [0, 1].
+    Raises TrajkitError for an unknown category or threshold, or a ratio outside [0, 1].
     """
-    ratios = _ratios(keep_ratios or {})
+    ratios = KEEP_RATIOS | checked_ratios(keep_ratios or {})
+    thresholds = THRESHOLDS | _checked_thresholds(signatures or {})
     check_options(split_by, split_near)
     source = Store(store).require("trajectories", "steps")
     earlier = None if split_from is None else Store(split_from).require("transitions")
@@ -71,6 +122,7 @@ def transitions(
         stage="transitions",
         options={
             "keep_ratios": ratios,
+            "signatures": thresholds,
             "seed": seed,
             "split_by": split_by,
             "split_near": split_near,
@@ -82,7 +134,7 @@ def transitions(
     sides = split(source, by=split_by, near_threshold=split_near, earlier=earlier)
     with Progress("transitions", len(parts), "parts", quiet=quiet) as progress:
         for part in iterate_parts(source, writer):
-            rows = _rows(source, part, ratios, seed, sides.groups)
+            rows = _rows(source, part, ratios, thresholds, seed, sides.groups)
             writer.write("transitions", part, rows)
             writer.link(source, "trajectories", part)
             writer.link(source, "steps", part)
@@ -100,7 +152,11 @@ def transitions(
     return report.finish(writer)
 
 
-def _ratios(given: Mapping[str, float]) -> dict[str, float]:
+def checked_ratios(given: Mapping[str, float]) -> dict[str, float]:
+    """Return keep ratios by category as they were given.
+
+    Raises TrajkitError for an unknown category or a ratio outside [0, 1].
+    """
     for name, ratio in given.items():
         if name not in KEEP_RATIOS:
             raise TrajkitError(
@@ -108,7 +164,16 @@ def _ratios(given: Mapping[str, float]) -> dict[str, float]:
             )
         if not 0 <= ratio <= 1:
             raise TrajkitError("--keep", f"{ratio} is outside [0, 1]", f"as in --keep {name}=0.5")
-    return KEEP_RATIOS | dict(given)
+    return dict(given)
+
+
+def _checked_thresholds(given: Mapping[str, float]) -> dict[str, float]:
+    for name in given:
+        if name not in THRESHOLDS:
+            raise TrajkitError(
+                "--signature", f"no threshold {name!r}", f"one of {alternatives(THRESHOLDS)}"
+            )
+    return dict(given)
 
 
 def _counts(rows: pl.DataFrame) -> dict[str, int]:
@@ -164,39 +229,39 @@ def overlap_statistics(steps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def category() -> pl.Expr:
+def category(thresholds: Mapping[str, float] | None = None) -> pl.Expr:
     """Return the category of a turn from its statistics; the first signature that fits wins.
 
-    The signatures overlap, so the most specific is asked first: echo lies inside boilerplate, and
-    boilerplate before transform keeps the lower ratio where both fit. An empty observation is
-    `other`: silence is an answer, and no words say it is a low one.
+    `thresholds` replace those of `SIGNATURES` by name. The signatures overlap, so the most specific
+    is asked first: echo lies inside boilerplate, and boilerplate before transform keeps the lower
+    ratio where both fit. An empty observation is `other`: silence is an answer, and no words say
+    it is a low one.
     """
-    overlap, novelty, ratio = pl.col("overlap"), pl.col("novelty"), pl.col("length_ratio")
-    short = pl.col("n_observation_chars") <= SHORT_CHARS
-    return (
-        pl.when(pl.col("n_observation_chars") == 0)
-        .then(pl.lit("other"))
-        .when((overlap >= 0.7) & (novelty < 0.3))
-        .then(pl.lit("echo"))
-        .when((overlap >= 0.5) & (novelty < 0.5))
-        .then(pl.lit("boilerplate"))
-        .when((novelty < 0.5) & (ratio < 1))
-        .then(pl.lit("transform"))
-        .when((overlap >= 0.5) & (novelty >= 0.5) & (ratio > 1.5))
-        .then(pl.lit("expansion"))
-        .when((novelty >= 0.6) & (ratio > 1))
-        .then(pl.lit("retrieval"))
-        .when((novelty >= 0.5) & ((ratio <= 1) | short))
-        .then(pl.lit("action"))
-        .otherwise(pl.lit("other"))
-    )
+    chosen = THRESHOLDS | dict(thresholds or {})
+    named = [pl.when(pl.col("n_observation_chars") == 0).then(pl.lit("other"))]
+    for name, bounds in SIGNATURES.items():
+        fits = pl.lit(True)
+        conditions: list[pl.Expr] = []
+        for bound in bounds:
+            column = pl.col(_STATISTICS[bound.statistic])
+            holds = _COMPARE[bound.sign](column, chosen[f"{name}.{bound.statistic}"])
+            conditions.append(conditions.pop() | holds if bound.or_else else holds)
+        for condition in conditions:
+            fits = fits & condition
+        named.append(pl.when(fits).then(pl.lit(name)))
+    return pl.coalesce(*named, pl.lit("other"))
 
 
 def _rows(
-    source: Store, part: str, ratios: Mapping[str, float], seed: int, groups: pl.DataFrame
+    source: Store,
+    part: str,
+    ratios: Mapping[str, float],
+    thresholds: Mapping[str, float],
+    seed: int,
+    groups: pl.DataFrame,
 ) -> pl.DataFrame:
     episodes = source.read("trajectories", part).select("trajectory_id", "content_hash")
-    steps = _as_shown(source.read("steps", part)).join(
+    steps = as_shown(source.read("steps", part)).join(
         episodes.join(groups, on="trajectory_id"), on="trajectory_id", maintain_order="left"
     )
     last = pl.col("step_index") == pl.col("step_index").max().over("trajectory_id")
@@ -215,7 +280,7 @@ def _rows(
     )
     rows = (
         overlap_statistics(steps)
-        .with_columns(category=category(), skip_reason=skip)
+        .with_columns(category=category(thresholds), skip_reason=skip)
         .with_columns(target=pl.col("skip_reason").is_null())
     )
     draw = uniform_draws(rows["content_hash"], rows["step_index"], seed)
@@ -223,26 +288,43 @@ def _rows(
     return rows.with_columns(loss=pl.Series(draw < ratio) & pl.col("target"))
 
 
-def _as_shown(steps: pl.DataFrame) -> pl.DataFrame:
-    """Return the steps with raw terminal output as a screen shows it: escapes are no words."""
-    may_be_raw = steps["observation"].str.contains("[\x1b\b\r]").fill_null(value=False)
-    if not may_be_raw.any():
+def as_shown(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return steps with raw terminal output as a screen shows it: escapes are no words."""
+    raw = steps["observation"].str.contains("[\x1b\b\r]").arg_true()
+    if not len(raw):
         return steps
-    rows = zip(steps["domain"], steps["observation"], may_be_raw, strict=True)
-    shown = [domains.load(domain).shown(text) if raw else text for domain, text, raw in rows]
-    return steps.with_columns(observation=pl.Series(shown, dtype=pl.String))
+    rows = steps.select("domain", "observation")[raw].iter_rows()
+    shown = [domains.load(domain).shown(text) for domain, text in rows]
+    return steps.with_columns(observation=steps["observation"].clone().scatter(raw, shown))
 
 
 def uniform_draws(hashes: pl.Series, indices: pl.Series, seed: int) -> npt.NDArray[np.float64]:
     """Return numbers in [0, 1) that depend on content hash, step index and seed alone."""
+    return _shares(_turn_words(hashes, indices, seed))
+
+
+def piece_draws(
+    content_hash: str, step_index: int, seed: int, n_pieces: int
+) -> npt.NDArray[np.float64]:
+    """Return as many numbers in [0, 1) as a turn has pieces; each depends on its number too."""
+    (word,) = _turn_words(pl.Series([content_hash]), pl.Series([step_index]), seed)
+    with np.errstate(over="ignore"):
+        return _shares(_spread(word + np.arange(1, n_pieces + 1, dtype=np.uint64) * _GOLDEN))
+
+
+def _turn_words(hashes: pl.Series, indices: pl.Series, seed: int) -> npt.NDArray[np.uint64]:
     word = hashes.str.slice(0, 16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy()
     with np.errstate(over="ignore"):
-        x = word + (indices.to_numpy().astype(np.uint64) + np.uint64(seed)) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
-        # The finaliser of splitmix64 (Steele, Lea, Flood 2014) spreads every input bit.
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x = x ^ (x >> np.uint64(31))
-    draws: npt.NDArray[np.float64] = (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return _spread(word + (indices.to_numpy().astype(np.uint64) + np.uint64(seed)) * _GOLDEN)
+
+
+def _spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    # The finaliser of splitmix64 (Steele, Lea, Flood 2014) spreads every input bit.
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _shares(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    draws: npt.NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return draws

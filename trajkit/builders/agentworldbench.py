@@ -13,15 +13,17 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from trajkit.builders import render
-from trajkit.builders.examples import episodes, split_of
+from trajkit.builders.examples import episodes
+from trajkit.builders.splits import SPLITS, Splits
 from trajkit.domains.base import OBSERVATION_MARK
-from trajkit.errors import TrajkitError
+from trajkit.errors import TrajkitError, alternatives
 from trajkit.model import DOMAINS
 from trajkit.progress import Progress
 from trajkit.report import Report, under
@@ -29,6 +31,18 @@ from trajkit.store import Store, StoreWriter, inputs_of, iterate_parts, open_wri
 from trajkit.tables import write_atomically
 
 VARIANT = "v0"
+SIDES: dict[str, tuple[str, ...]] = {
+    "all": SPLITS,
+    "held-out": ("validation", "test"),
+    **{side: (side,) for side in SPLITS},
+}
+"""Choices of `sides`, and the sides of groups they take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    sides: tuple[str, ...]
+    splits: Splits
 
 
 def build_bench(
@@ -36,21 +50,24 @@ def build_bench(
     out: str | Path,
     *,
     per_episode: int | None = None,
-    validation: float = 1.0,
+    sides: str = "all",
+    splits: Splits | None = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Report:
     """Return the report of writing one row for each target of the held-out episodes.
 
-    `read` counts the steps that may be targets. `validation` is the share that the training rows
-    were built with, so that a benchmark holds only groups that training does not; 1 takes all.
+    `read` counts the steps that may be targets. `sides` says from which groups: `all`, `held-out`
+    (validation and test), or one side; with the `splits` that the training rows were built with, a
+    benchmark then holds only groups that training does not.
     `per_episode` bounds the rows of an episode, since each repeats it whole; which ones are taken
     depends on their ids alone. Holds one part at a time.
 
-    Raises TrajkitError for a share or a bound that is none, or a store without transitions.
+    Raises TrajkitError for an unknown side or a bound that is none, or a store without transitions.
     """
-    if not 0 < validation <= 1:
-        raise TrajkitError("--validation", f"{validation} is outside (0, 1]", "1 takes all groups")
+    if sides not in SIDES:
+        raise TrajkitError("--sides", f"no side {sides!r}", f"one of {alternatives(SIDES)}")
+    splits = splits or Splits()
     if per_episode is not None and per_episode < 1:
         raise TrajkitError("--per-episode", f"{per_episode} is no number of rows", "give 1 or more")
     source = Store(store).require("trajectories", "steps", "transitions")
@@ -59,14 +76,15 @@ def build_bench(
         out,
         kind="bench",
         stage="build-bench",
-        options={"per_episode": per_episode, "validation": validation},
+        options={"per_episode": per_episode, "sides": sides} | asdict(splits),
         inputs=inputs_of(source),
         overwrite=overwrite,
     )
     parts = source.parts()
+    wanted = _Wanted(SIDES[sides], splits)
     with Progress("build-bench", len(parts), "parts", quiet=quiet) as progress:
         for part in iterate_parts(source, writer):
-            writer.mark(part, _write_part(source, part, writer, per_episode, validation))
+            writer.mark(part, _write_part(source, part, writer, per_episode, wanted))
             progress.advance()
     _gather(writer, parts)
     totals = writer.counts
@@ -82,7 +100,7 @@ def build_bench(
 
 
 def _write_part(
-    source: Store, part: str, writer: StoreWriter, per_episode: int | None, validation: float
+    source: Store, part: str, writer: StoreWriter, per_episode: int | None, wanted: _Wanted
 ) -> Counter[str]:
     """Return the counts of one part after writing its rows, domain by domain."""
     counts: Counter[str] = Counter()
@@ -92,9 +110,9 @@ def _write_part(
         counts["read"] += len(targets)
         if not targets:
             continue
-        held_out = validation == 1 or split_of(steps[0]["split_group"], validation) == "validation"
-        if not held_out:
-            counts["dropped.training_group"] += len(targets)
+        side = wanted.splits.side(steps[0]["split_group"])
+        if side not in wanted.sides:
+            counts[f"dropped.{side or 'other_pool'}_group"] += len(targets)
             continue
         chosen = _chosen(episode["trajectory_id"], targets, per_episode)
         if len(chosen) < len(targets):

@@ -204,8 +204,16 @@ _COLUMNS = {
     "text": "The episode as text: system prompt, then actions and observations.",
     "loss_spans": "[start, end) character pairs of `text` that carry loss: the observations.",
     "messages": "The episode as chat messages; `loss` marks those that carry loss.",
+    "input_ids": "Token ids of one or more whole episodes, or a piece of a very long one.",
+    "labels": "The same where a token bears loss, else -100.",
+    "position_ids": "Place of each token in its episode.",
+    "seq_lengths": "Tokens of each episode in the row, in order.",
+    "trajectory_ids": "Id of each episode in the row.",
     "prompt": "What the world model is given: system prompt, history and the action.",
     "completion": "What it should say: the recorded observation, perhaps after a rationale.",
+    "variant": "System-prompt template of the row.",
+    "instruction_kind": "Kind of its simulation instruction; `none` where there is none.",
+    "turns_left_out": "Oldest turns of the history that the prompt does not show.",
     "rationale_kind": "How the rationale was made; `none` where there is none.",
     "target_kind": "What the row teaches: the recorded observation or the model's own, accepted.",
     "fidelity": "Rule scores, 0 to 1, of the model's own answer that the rationale came with.",
@@ -219,8 +227,9 @@ def _body(build: Build, place: Place) -> str:
     manifest, config = build.store.manifest, place.config
     domains, sources = _counts(build)
     schema = pq.read_schema(next(iter(build.files.values())))
+    packed = "trajectory_ids" in schema.names
     meanings = [(f.name, _COLUMNS.get(f.name, f"`{f.type}`")) for f in schema]
-    split = next(iter(build.rows))
+    split = "train" if "train" in build.rows else next(iter(build.rows))
     loading = f'load_dataset("{place.repository}", "{config}", split="{split}")'
     return "\n\n".join(
         [
@@ -228,7 +237,7 @@ def _body(build: Build, place: Place) -> str:
             f"Made by `trajkit {manifest.stage}` {manifest.trajkit_version} from logs of agents at"
             " work, for training language models that predict what an environment answers.",
             _table(("domain", "split", "rows"), domains),
-            _table(("source", "licence", "rows"), sources),
+            _table(("source", "licence", "episodes" if packed else "rows"), sources),
             f"```python\nfrom datasets import load_dataset\n\nrows = {loading}\n```",
             f"### Columns of `{config}`",
             _table(("column", "meaning"), meanings, prose=True),
@@ -241,7 +250,10 @@ def _body(build: Build, place: Place) -> str:
 
 
 def _counts(build: Build) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Return rows by domain and split, and by source and licence; a licence may be unknown."""
+    """Return rows by domain and split, and by source and licence; a licence may be unknown.
+
+    Of packed rows the second counts episodes.
+    """
     from trajkit.explore.query import connect
 
     def union(column: str) -> str:
@@ -256,10 +268,14 @@ def _counts(build: Build) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
         ).fetchall()
     origin = next((store for store in build.ancestors if "trajectories" in store.tables()), None)
     if origin is not None:
+        # A packed row has several episodes; text that was mixed in is none, and has its own source.
+        packed = "trajectory_ids" in pq.read_schema(next(iter(build.files.values()))).names
+        ids = "unnest(trajectory_ids) as trajectory_id" if packed else "trajectory_id"
         with connect([build.store.path, origin.path]) as joined:
             sources = joined.execute(
-                f"select source, license, count(*) from ({union('trajectory_id')})"
-                " join trajectories using (trajectory_id) group by all order by all"
+                "select coalesce(trajectories.source, own), license, count(*)"
+                f" from ({union(f'{ids}, source as own')})"
+                " left join trajectories using (trajectory_id) group by all order by all"
             ).fetchall()
     return domains, sources
 

@@ -7,12 +7,14 @@ The agent's own prompt and thoughts are never rendered. Control tokens inside th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trajkit import domains
 from trajkit.control_tokens import escape
-from trajkit.domains.base import OBSERVATION_MARK, Domain, action_turn, system_prompt
+from trajkit.domains.base import OBSERVATION_MARK, Domain, action_turn
+from trajkit.domains.templates import system_prompt
+from trajkit.trainers import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,16 @@ class _Escaper:
 
 
 def render(
-    episode: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], variant: str
+    episode: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]],
+    variant: str,
+    *,
+    instruction: str | None = None,
 ) -> Rendered:
     """Return an episode rendered with one system-prompt variant.
 
-    `episode` is a row of `trajectories`; `steps` are its rows of `steps` joined with `transitions`.
+    `episode` is a row of `trajectories`, `steps` are its rows as `episodes` gives them.
+    `instruction` stands in for the simulation instruction of the log where that has none.
     """
     domain: Domain = domains.load(episode["domain"])
     clean = _Escaper()
@@ -86,36 +93,53 @@ def render(
         task=task,
         action_space=clean(episode["action_space"]),
         initial_state=initial,
-        instruction=clean(episode["simulation_instruction"]),
+        instruction=clean(episode["simulation_instruction"] or instruction),
     )
     turns = tuple(
         Turn(
             step_index=step["step_index"],
             number=number,
             agent_turn=step["turn"],
-            action=clean(step["action"]) or "",
-            observation=clean(_shown(domain, step["observation"])),
+            action=step["shown_action"],
+            observation=step["shown_observation"],
             loss=step["loss"],
             target=step["target"],
         )
         for number, step in enumerate(steps, 1)
     )
-    return Rendered(domain, system, task, initial, turns, clean.n_found)
+    n_found = clean.n_found + sum(step["n_control_tokens"] for step in steps)
+    return Rendered(domain, system, task, initial, turns, n_found)
+
+
+def instructed(
+    rendered: Rendered, episode: Mapping[str, Any], variant: str, instruction: str
+) -> Rendered:
+    """Return the same episode with another simulation instruction in its system prompt."""
+    clean = _Escaper()
+    system = system_prompt(
+        rendered.domain,
+        variant,
+        task=rendered.task,
+        action_space=clean(episode["action_space"]),
+        initial_state=rendered.initial_state,
+        instruction=clean(instruction),
+    )
+    return replace(rendered, system=system)
 
 
 def _shown(domain: Domain, text: str | None) -> str | None:
     return None if text is None else domain.shown(text)
 
 
-def chat(rendered: Rendered, upto: int | None = None, *, skip: int = 0) -> list[dict[str, Any]]:
-    """Return messages with a `loss` flag each: system, then action and observation in turn.
+def chat(rendered: Rendered, upto: int | None = None, *, skip: int = 0) -> list[Message]:
+    """Return messages: system, then action and observation in turn; observations bear the loss.
 
     `upto` ends with the action of that step index and leaves its observation out, and with it the
     other calls of the same agent turn: they were under way at the same time, and their answers may
     have come later. `skip` leaves out that many of the oldest turns, never task and initial state.
     A step that nothing answered is joined to the next action, so that roles alternate.
     """
-    messages: list[dict[str, Any]] = [{"role": "system", "content": rendered.system, "loss": False}]
+    messages = [Message(role="system", content=rendered.system)]
     pending: list[str] = []
     shown = rendered.turns[skip:]
     if upto is not None:
@@ -126,12 +150,12 @@ def chat(rendered: Rendered, upto: int | None = None, *, skip: int = 0) -> list[
         if turn.step_index == upto:
             break
         if turn.observation is not None:
-            messages.append({"role": "user", "content": "\n\n".join(pending), "loss": False})
+            messages.append(Message(role="user", content="\n\n".join(pending)))
             content = OBSERVATION_MARK + turn.observation
-            messages.append({"role": "assistant", "content": content, "loss": turn.loss})
+            messages.append(Message(role="assistant", content=content, loss=turn.loss))
             pending = []
     if pending and upto is not None:
-        messages.append({"role": "user", "content": "\n\n".join(pending), "loss": False})
+        messages.append(Message(role="user", content="\n\n".join(pending)))
     return messages
 
 

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "build-bench": "Write benchmark rows in the form of AgentWorldBench.",
     "build-cpt": "Write continual pre-training rows.",
     "build-sft": "Write supervised fine-tuning rows, with rationales.",
+    "build-rl": "Write prompts for RL, with what answers are rewarded by.",
     "check": "Judge predictions with the fidelity gate.",
     "eval": "Score a world model on AgentWorldBench or on a store.",
     "publish": "Show or upload a built folder as a Hub data set.",

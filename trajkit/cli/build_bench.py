@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from trajkit.cli import options
@@ -12,20 +14,22 @@ from trajkit.cli import options
 @options.output
 @click.option("--per-episode", type=click.IntRange(min=1), help="Rows of an episode at most.")
 @click.option(
-    "--validation",
-    default=1.0,
+    "--sides",
+    default="all",
     show_default=True,
-    help="Share of held-out groups the training rows were built with; 1 takes all groups.",
+    help="Groups to take: all, held-out (validation and test), train, validation or test.",
 )
+@options.splits
 @options.quiet
 def command(
     store: str,
     out: str,
     overwrite: bool,
     per_episode: int | None,
-    validation: float,
+    sides: str,
     quiet: bool,
     human: bool | None,
+    **splits: Any,
 ) -> None:
     """Write benchmark rows in the form of AgentWorldBench.
 
@@ -33,15 +37,17 @@ def command(
 
     \b
     Example:
-      trajkit build-bench build/transitions -o build/bench --per-episode 3 --validation 0.05
+      trajkit build-bench build/transitions -o build/bench --per-episode 3 --sides held-out
     """
     from trajkit.builders.agentworldbench import build_bench
+    from trajkit.builders.splits import Splits
 
     report = build_bench(
         store,
         out,
         per_episode=per_episode,
-        validation=validation,
+        sides=sides,
+        splits=Splits(**splits),
         overwrite=overwrite,
         quiet=quiet,
     )

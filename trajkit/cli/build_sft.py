@@ -37,12 +37,37 @@ from trajkit.cli import options
 )
 @click.option("--gain", is_flag=True, help="Measure what each rationale does for the observation.")
 @click.option("--min-gain", type=float, help="Least gain over none, in nats a token; measures it.")
-@click.option("--per-domain", type=int, help="At most this many targets a domain.")
+@click.option(
+    "--turns",
+    default="all",
+    show_default=True,
+    help="Targets of an episode that get a row: all, last or sample:N.",
+)
+@click.option(
+    "--per-domain", type=click.IntRange(min=1), help="At most this many targets a domain."
+)
+@options.instructions
+@click.option(
+    "--history",
+    default="full",
+    show_default=True,
+    help="full, or window: what the agent's own context held, where the log tells.",
+)
 @click.option(
     "--max-prompt-chars",
     default=200_000,
     show_default=True,
     help="Longest prompt; oldest whole turns are left out.",
+)
+@click.option(
+    "--tokenizer",
+    metavar="SPEC",
+    help="Counts --max-length: embedded, a tokenizer.json, or the folder of one.",
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=1),
+    help="Longest row in tokens, prompt and completion; what a trainer would cut is left out.",
 )
 @click.option(
     "--max-tokens",
@@ -52,7 +77,13 @@ from trajkit.cli import options
 )
 @click.option("--temperature", default=0.6, show_default=True, help="Sampling temperature.")
 @click.option("--seed", default=0, show_default=True, help="Seed of draws and sampling.")
-@click.option("--validation", default=0.05, show_default=True, help="Share of held-out groups.")
+@click.option(
+    "--trainer",
+    default="trl",
+    show_default=True,
+    help="Whose columns the rows have: trl, llamafactory, axolotl, swift, prime-rl or verl.",
+)
+@options.splits
 @click.option("--jsonl", is_flag=True, help="Write JSON lines beside the Parquet files.")
 @options.quiet
 def command(
@@ -68,6 +99,9 @@ def command(
     \b
     Example:
       trajkit build-sft build/transitions -o build/sft
+      trajkit build-sft build/transitions -o build/short --turns sample:2 \\
+          --tokenizer embedded --max-length 8192 --trainer axolotl
+      trajkit build-sft build/transitions -o build/told --instructions derived
       trajkit build-sft build/transitions -o build/cot --rationale rollout \\
           --world-model embedded
       trajkit build-sft build/transitions -o build/why --rationale hindsight --min-gain 0 \\

@@ -129,6 +129,70 @@ def world_model(function: _F) -> _F:
     return decorated  # type: ignore[no-any-return]
 
 
+def _range(_: click.Context, __: click.Parameter, given: str) -> tuple[float, float]:
+    start, colon, end = given.partition(":")
+    try:
+        return float(start), float(end if colon else "")
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is not START:END, as in 0:0.7") from None
+
+
+def pairs(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, float]:
+    """Return what was given as `NAME=NUMBER`, the last one of a name."""
+    numbers = {}
+    for pair in given:
+        name, equals, number = pair.partition("=")
+        try:
+            numbers[name] = float(number if equals else "")
+        except ValueError:
+            wanted = option.make_metavar(context)
+            raise click.BadParameter(f"{pair!r} is not {wanted}, as in echo=0.05") from None
+    return numbers
+
+
+def splits(function: _F) -> _F:
+    """Add `--validation`, `--test` and `--pool`: the fields of `Splits`."""
+    for option in (
+        click.option(
+            "--pool",
+            default="0:1",
+            show_default=True,
+            metavar="START:END",
+            callback=_range,
+            help="Range of groups to use; ranges that do not meet share no group.",
+        ),
+        click.option("--test", default=0.05, show_default=True, help="Share of groups in test."),
+        click.option(
+            "--validation", default=0.05, show_default=True, help="Share of groups in validation."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def instructions(function: _F) -> _F:
+    """Add `--instructions` and `--instruction-share`: the fields of `instructions.Options`."""
+    for option in (
+        click.option(
+            "--instruction-share",
+            type=click.FloatRange(0, 1),
+            default=0.3,
+            show_default=True,
+            help="derived: share of terminal and mcp targets with one, where facts are found.",
+        ),
+        click.option(
+            "--instructions",
+            default="recorded",
+            show_default=True,
+            help="none, recorded (those in the log) or derived (also made from recorded facts).",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def print_report(report: Report, human: bool | None) -> None:
     """Print a report to standard output and its warnings to standard error."""
     if human is None:

@@ -7,17 +7,6 @@ import click
 from trajkit.cli import options
 
 
-def _ratios(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    ratios = {}
-    for pair in given:
-        name, equals, number = pair.partition("=")
-        try:
-            ratios[name] = float(number if equals else "")
-        except ValueError:
-            raise click.BadParameter(f"{pair!r} is not CATEGORY=RATIO, as in echo=0.05") from None
-    return ratios
-
-
 @click.command("transitions")
 @click.argument("store", type=click.Path())
 @options.output
@@ -25,9 +14,17 @@ def _ratios(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     "--keep",
     "keep_ratios",
     multiple=True,
-    callback=_ratios,
+    callback=options.pairs,
     metavar="CATEGORY=RATIO",
     help="Share of a category's turns in the loss; may be repeated.",
+)
+@click.option(
+    "--signature",
+    "signatures",
+    multiple=True,
+    callback=options.pairs,
+    metavar="CATEGORY.STATISTIC=VALUE",
+    help="Another threshold of a category, as in echo.overlap=0.8; may be repeated.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the draw.")
 @click.option(
@@ -55,6 +52,7 @@ def command(
     out: str,
     overwrite: bool,
     keep_ratios: dict[str, float],
+    signatures: dict[str, float],
     seed: int,
     split_by: str,
     split_near: float,
@@ -68,6 +66,22 @@ def command(
     observation carries loss, whether the step may be a target, and the split group. A group is
     never on both sides of train and validation; of two near copies on two sides one is no target.
 
+    Words are lower-cased runs of letters and digits, each counted once. overlap: share of the
+    action's words in the observation; novelty: share of the observation's words not in the action;
+    ratio: characters of the observation for one of the action; short: characters of the
+    observation. The first line that fits names the category, echo before boilerplate because it
+    lies inside, boilerplate before transform because it keeps less:
+
+    \b
+      empty observation                                          other        1
+      echo.overlap>=0.7, echo.novelty<0.3                        echo         0.05
+      boilerplate.overlap>=0.5, boilerplate.novelty<0.5          boilerplate  0.1
+      transform.novelty<0.5, transform.ratio<1                   transform    0.5
+      expansion.overlap>=0.5, .novelty>=0.5, .ratio>1.5          expansion    1
+      retrieval.novelty>=0.6, retrieval.ratio>1                  retrieval    1
+      action.novelty>=0.5, action.ratio<=1 or action.short<=200  action       1
+      anything else                                              other        1
+
     \b
     Example:
       trajkit transitions build/unique -o build/transitions --keep boilerplate=0.2
@@ -78,6 +92,7 @@ def command(
         store,
         out,
         keep_ratios=keep_ratios,
+        signatures=signatures,
         seed=seed,
         split_by=split_by,
         split_near=split_near,

@@ -10,7 +10,7 @@ Source: Qwen-AgentWorld report, section 3.1, and the row format of its benchmark
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,22 +27,6 @@ ASK = (
     "Predict what the environment answers to this action. Put the observation, and nothing else, "
     f"between {ANSWER_OPEN} and {ANSWER_CLOSE}."
 )
-EPISODE_SECTIONS = """
-## Task of the agent
-{{task}}
-
-## Actions the agent can take
-{{action_space}}
-
-## Initial state
-{{initial_state}}
-
-## Examples
-{{demonstrations}}
-
-## Instruction for this simulation
-{{instruction}}
-"""
 # Calls that only keep an agent's own books say nothing about the environment it works in.
 _BOOKKEEPING_NAMES = (
     "think finish submit done exit task_tracker todowrite todo_write todoread update_plan "
@@ -50,7 +34,6 @@ _BOOKKEEPING_NAMES = (
     "attempt_completion complete_task final_answer toolsearch skill save_memory"
 )
 _BOOKKEEPING = frozenset(_BOOKKEEPING_NAMES.split())
-_SLOT = re.compile(r"\{\{(task|action_space|initial_state|demonstrations|instruction)\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +52,6 @@ class Domain:
     """Actions of the domain, for episodes that declare none."""
     demonstrations: str
     """Invented examples of action and observation, the same for every episode."""
-    templates: Mapping[str, str]
-    """System prompts by variant (`v0`, `v1`, ...), with `{{slot}}` places."""
     check: Callable[[Case], Iterator[Finding]]
     """The domain's own rule checks of a prediction."""
     shown: Callable[[str], str] = str
@@ -103,8 +84,9 @@ def fenced(text: str, language: str) -> str:
     a ``` b
     ````
     """
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    ticks = "`" * (longest + 1)
+    ticks = "```"
+    if ticks in text:
+        ticks = "`" * (max(map(len, re.findall("`{3,}", text))) + 1)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
@@ -128,38 +110,7 @@ def action_turn(
         if initial_state:
             parts.append(f"{domain.state_mark}\n{initial_state}")
     # Logs of one domain mix tool calls and bare commands; a command is no JSON.
-    is_json = action.lstrip()[:1] in ("{", "[")
-    language = "" if domain.fence == "json" and not is_json else domain.fence
+    is_bare = domain.fence == "json" and action.lstrip()[:1] not in ("{", "[")
+    language = "" if is_bare else domain.fence
     parts.append(f"**Action:**\n{fenced(action, language)}")
     return "\n\n".join(parts)
-
-
-def system_prompt(
-    domain: Domain,
-    variant: str,
-    *,
-    task: str | None,
-    action_space: str | None,
-    initial_state: str | None,
-    instruction: str | None,
-) -> str:
-    """Return the system prompt of an episode: a template with its slots filled.
-
-    Slots are filled in one pass, so text from a log that looks like a slot stays text. A section
-    (the paragraph block up to the next `## `) whose only slot is empty is left out.
-    """
-    in_turn = domain.state_mark is not None
-    values = {
-        "task": None if in_turn else task,
-        "action_space": action_space or domain.action_space,
-        "initial_state": None if in_turn else initial_state,
-        "demonstrations": domain.demonstrations,
-        "instruction": instruction,
-    }
-    kept = []
-    for section in re.split(r"(?m)^(?=## )", domain.templates[variant]):
-        slots = _SLOT.findall(section)
-        if slots and not any(values[slot] for slot in slots):
-            continue
-        kept.append(_SLOT.sub(lambda match: values[match.group(1)] or "", section))
-    return "".join(kept).strip() + "\n"

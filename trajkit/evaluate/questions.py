@@ -24,6 +24,7 @@ from trajkit.fidelity.check import case
 from trajkit.fidelity.findings import Case
 from trajkit.inputs import InputFile
 from trajkit.model import DOMAINS, Origin, Record, Reject, Trajectory, to_json_text
+from trajkit.rationales.queries import plain
 from trajkit.readers import FileReader
 from trajkit.store import Store, inputs_of
 from trajkit.tables import file_sha256
@@ -235,14 +236,13 @@ def _targets(store: Store) -> Iterator[Question]:
             numbers = {turn.step_index: turn.number for turn in rendered.turns}
             for step_index in wanted:
                 *history, last = render.chat(rendered, step_index)
-                asked = {"role": "user", "content": f"{last['content']}\n\n{ASK}"}
-                told = [{"role": m["role"], "content": m["content"]} for m in history]
+                asked = {"role": "user", "content": f"{last.content}\n\n{ASK}"}
                 yield Question(
                     key=f"{episode['trajectory_id']}:{step_index}",
                     trajectory=episode["trajectory_id"],
                     domain=episode["domain"],
                     place=f"{episode['trajectory_id']}:{step_index}",
                     turn=numbers[step_index],
-                    messages=(*told, asked),
+                    messages=(*plain(history), asked),
                     case=case(episode, steps, step_index, ""),
                 )

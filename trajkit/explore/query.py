@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from trajkit.builders.splits import SPLITS
 from trajkit.errors import TrajkitError
 from trajkit.explore.show import printable
 from trajkit.model import to_json_text
@@ -18,7 +19,6 @@ from trajkit.store import Store
 from trajkit.tables import TABLES
 
 MAX_CELL_CHARS = 80
-SPLITS = ("train", "validation")
 
 
 def connect(stores: Sequence[str | Path]) -> duckdb.DuckDBPyConnection:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import polars as pl
 
+from trajkit.builders.splits import SPLITS
 from trajkit.explore.show import printable
 from trajkit.store import Store
 
@@ -39,7 +40,7 @@ def _title(text: str, color: bool) -> Iterator[str]:
 
 def _rows(folder: str | Path) -> pl.LazyFrame:
     store = Store(folder)
-    files = [file for split in ("train", "validation") for file in store.files(split)]
+    files = [file for split in SPLITS for file in store.files(split)]
     return pl.scan_parquet(files)
 
 
@@ -117,7 +118,7 @@ def refused_example(folder: str | Path) -> Iterator[str]:
 
 def _has_rows(folder: str | Path) -> bool:
     rows = Store(folder).manifest.rows
-    return any(rows.get(split) for split in ("train", "validation"))
+    return any(rows.get(split) for split in SPLITS)
 
 
 def _scores(row: Mapping[str, Any]) -> str:

