@@ -222,7 +222,7 @@ def check_sums(
     case: Case, found: Sequence[tuple[str, Leaf]], got: Sequence[tuple[str, Leaf]]
 ) -> Iterator[Finding]:
     """Give whether two numbers that differ by an argument still do: a balance before and after."""
-    steps = {abs(number) for _, v in arguments(case.action.action) if (number := _number(v))}
+    steps = change_steps(case.action.action)
     here = _numbers(found)
     if not steps or not 2 <= len(here) <= MAX_TERMS:
         return
@@ -258,6 +258,11 @@ def _numbers(found: Sequence[tuple[str, Leaf]]) -> dict[str, float]:
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
     }
     return {pointer: value for pointer, value in numbers.items() if "/*" not in pointer}
+
+
+def change_steps(action: str) -> set[float]:
+    """Return by how much a call may change a number: those among its arguments, without sign."""
+    return {abs(number) for _, value in arguments(action) if (number := _number(value))}
 
 
 def _number(text: str) -> float | None:

@@ -11,7 +11,7 @@ from trajkit.fidelity.content import action_text, mask, parse_json
 from trajkit.fidelity.findings import Case, Turn
 from trajkit.fidelity.json_shape import read_answer
 from trajkit.fidelity.known import TELLING, parts
-from trajkit.fidelity.known_values import arguments, told_before
+from trajkit.fidelity.known_values import arguments, change_steps, told_before
 from trajkit.fidelity.mcp import fails
 from trajkit.fidelity.results import pages_of
 from trajkit.fidelity.shared import squeezed
@@ -175,7 +175,7 @@ def _values(case: Case) -> Iterator[Verifier]:
 
 def _sums(case: Case) -> Iterator[Verifier]:
     """Give numbers that are an earlier one of the same key, changed by an argument of the call."""
-    steps = {abs(number) for _, text in arguments(case.action.action) if (number := _number(text))}
+    steps = change_steps(case.action.action)
     if not steps:
         return
     latest: dict[str, float] = {}
@@ -193,14 +193,6 @@ def _numbers(turn: Turn) -> Iterator[tuple[str, float]]:
     for pointer, value in read_answer(turn.observation or "").leaves:
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield pointer.rpartition("/")[2], float(value)
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < abs(value) < 1e15 else None
 
 
 def _pages(case: Case) -> Iterator[Verifier]:
