@@ -119,7 +119,10 @@ class OpenAIServer:
 
             def do_POST(self) -> None:
                 size = int(self.headers["Content-Length"])
-                body = json.loads(self.rfile.read(size))
+                said = self.rfile.read(size)
+                if len(said) < size:
+                    return  # the client was killed in the middle of a request
+                body = json.loads(said)
                 if not self._allowed():
                     return
                 if not self.path.endswith("/chat/completions"):
